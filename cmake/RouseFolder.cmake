@@ -1,0 +1,43 @@
+# One static library per folder of src/, and one test binary beside it.
+#
+#   rouse_folder(NAME os
+#     SOURCES  psi.cc ...          # compiled into the library rouse_os
+#     DEPS     base ...            # other folders; tools/check_layers.py reads this list
+#     EXTERNAL SQLite::SQLite3 ... # libraries from outside, never seen by other folders' headers
+#     TESTS    psi_test.cc ...)    # compiled into rouse_os_test
+#
+# Warnings are errors in our code; headers of other projects are system headers.
+
+find_package(Threads REQUIRED)
+
+add_library(rouse_options INTERFACE)
+target_compile_options(rouse_options INTERFACE
+  -Wall -Wextra -Wconversion -Wshadow -Werror
+  # gcc 12 warns falsely about overlapping copies inside std::string (PR 105651).
+  $<$<CXX_COMPILER_ID:GNU>:-Wno-restrict>)
+target_compile_definitions(rouse_options INTERFACE ROUSE_VERSION="${PROJECT_VERSION}")
+target_include_directories(rouse_options INTERFACE "${CMAKE_SOURCE_DIR}/src")
+target_link_libraries(rouse_options INTERFACE Threads::Threads)
+
+function(rouse_folder)
+  cmake_parse_arguments(ARG "" "NAME" "SOURCES;DEPS;EXTERNAL;TESTS;TEST_EXTERNAL" ${ARGN})
+  set(library rouse_${ARG_NAME})
+  add_library(${library} STATIC ${ARG_SOURCES})
+  target_link_libraries(${library} PUBLIC rouse_options)
+  foreach(dep IN LISTS ARG_DEPS)
+    target_link_libraries(${library} PUBLIC rouse_${dep})
+  endforeach()
+  target_link_libraries(${library} PRIVATE ${ARG_EXTERNAL})
+
+  if(ROUSE_BUILD_TESTS AND ARG_TESTS)
+    find_package(GTest REQUIRED)
+    include(GoogleTest)
+    add_executable(${library}_test ${ARG_TESTS})
+    target_link_libraries(${library}_test PRIVATE
+      ${library} ${ARG_EXTERNAL} ${ARG_TEST_EXTERNAL} GTest::gmock GTest::gtest_main)
+    target_compile_definitions(${library}_test PRIVATE
+      ROUSE_SOURCE_DIR="${CMAKE_SOURCE_DIR}")
+    gtest_discover_tests(${library}_test TEST_PREFIX "${ARG_NAME}." DISCOVERY_MODE PRE_TEST
+      PROPERTIES TIMEOUT 120)
+  endif()
+endfunction()

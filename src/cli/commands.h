@@ -1,0 +1,19 @@
+// The commands: one function per command, each in its own file. The table in commands.cc is the
+// only list of them.
+#pragma once
+
+#include <span>
+#include <string_view>
+
+namespace rouse::cli {
+
+struct Command {
+  std::string_view name;
+  std::string_view summary;
+  // Gets the arguments after the command's name; returns the process's exit status.
+  int (*run)(int argc, const char* const* argv);
+};
+
+std::span<const Command> Commands();
+
+}  // namespace rouse::cli
