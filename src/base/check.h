@@ -6,9 +6,9 @@ namespace rouse::internal {
 [[noreturn]] void CheckFailed(const char* file, int line, const char* condition);
 }  // namespace rouse::internal
 
-#define CHECK(condition)                                                      \
-  do {                                                                        \
-    if (!(condition)) [[unlikely]] {                                          \
-      ::rouse::internal::CheckFailed(__FILE__, __LINE__, #condition);         \
-    }                                                                         \
+#define CHECK(condition)                                              \
+  do {                                                                \
+    if (!(condition)) [[unlikely]] {                                  \
+      ::rouse::internal::CheckFailed(__FILE__, __LINE__, #condition); \
+    }                                                                 \
   } while (false)

@@ -16,8 +16,8 @@ enum class ErrorCode {
   kIo,           // any other failed system call, a full disk included
   kCorrupt,      // bytes that are not what they should be
   kTimeout,
-  kExhausted,    // memory, queue or another bounded resource is used up
-  kState,        // a state (of a cache, a process, a database) that was not reached or is in the way
+  kExhausted,  // memory, queue or another bounded resource is used up
+  kState,      // a state (of a cache, a process, a database) that was not reached or is in the way
   kInterrupted,  // the user said stop
   kInternal,     // a library failed in a way that we did not foresee
 };

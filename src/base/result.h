@@ -19,7 +19,7 @@ class [[nodiscard]] Result {
   template <typename U = T>
     requires(std::is_convertible_v<U &&, T> && !std::is_same_v<std::remove_cvref_t<U>, Error> &&
              !std::is_same_v<std::remove_cvref_t<U>, Result>)
-  Result(U&& value) : inner_(std::forward<U>(value)) {}         // NOLINT: implicit by design
+  Result(U&& value) : inner_(std::forward<U>(value)) {}               // NOLINT: implicit by design
   Result(Error error) : inner_(std::unexpected(std::move(error))) {}  // NOLINT: implicit by design
 
   bool ok() const { return inner_.has_value(); }
@@ -80,16 +80,16 @@ using Status = Result<void>;
 #define ROUSE_CONCAT(a, b) ROUSE_CONCAT_INNER(a, b)
 
 // Returns the error of `expression` from the enclosing function, if it has one.
-#define RETURN_IF_ERROR(expression)                              \
-  do {                                                           \
-    auto rouse_status = (expression);                            \
+#define RETURN_IF_ERROR(expression)                                      \
+  do {                                                                   \
+    auto rouse_status = (expression);                                    \
     if (!rouse_status.ok()) return ::rouse::Error(rouse_status.error()); \
   } while (false)
 
 // Declares or assigns `target` from a Result's value, or returns its error.
 #define ASSIGN_OR_RETURN(target, expression) \
   ASSIGN_OR_RETURN_INNER(ROUSE_CONCAT(rouse_result_, __LINE__), target, expression)
-#define ASSIGN_OR_RETURN_INNER(result, target, expression)   \
-  auto result = (expression);                                \
-  if (!result.ok()) return ::rouse::Error(result.error());   \
+#define ASSIGN_OR_RETURN_INNER(result, target, expression) \
+  auto result = (expression);                              \
+  if (!result.ok()) return ::rouse::Error(result.error()); \
   target = std::move(result).value()

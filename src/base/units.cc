@@ -19,14 +19,8 @@ struct Unit {
   double factor;
 };
 
-constexpr Unit kDurationUnits[] = {{"ns", 1},
-                                   {"us", 1e3},
-                                   {"ms", 1e6},
-                                   {"s", 1e9},
-                                   {"m", 60e9},
-                                   {"min", 60e9},
-                                   {"h", 3600e9},
-                                   {"d", 86400e9}};
+constexpr Unit kDurationUnits[] = {{"ns", 1},   {"us", 1e3},   {"ms", 1e6},   {"s", 1e9},
+                                   {"m", 60e9}, {"min", 60e9}, {"h", 3600e9}, {"d", 86400e9}};
 
 constexpr Unit kByteUnits[] = {{"", 1},
                                {"B", 1},

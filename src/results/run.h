@@ -13,9 +13,9 @@ namespace rouse::results {
 
 struct ConditionRow {
   std::string name;
-  std::string base;        // the condition that it differs from in one layer, or ""
-  std::string changed;     // the layer that it changes, or "" for a root
-  bool compound = false;   // declared to change several layers together
+  std::string base;       // the condition that it differs from in one layer, or ""
+  std::string changed;    // the layer that it changes, or "" for a root
+  bool compound = false;  // declared to change several layers together
   std::map<std::string, std::string> state;  // layer -> wanted value, inherited ones included
   std::optional<int64_t> idle_ns;
 };
@@ -50,10 +50,10 @@ struct Run {
   int64_t started_wall_ns = 0;
   std::optional<int64_t> ended_wall_ns;
   std::optional<uint64_t> seed;
-  std::string plan_toml;  // the whole plan, verbatim
-  std::string plan_hash;  // SHA-256 of its canonical form, hexadecimal
-  std::string target;     // "builtin", a URL or a command
-  std::string model;      // name or path
+  std::string plan_toml;                           // the whole plan, verbatim
+  std::string plan_hash;                           // SHA-256 of its canonical form, hexadecimal
+  std::string target;                              // "builtin", a URL or a command
+  std::string model;                               // name or path
   std::map<std::string, std::string> environment;  // kernel, cpu, memory, disk, engine, hashes, ...
   std::vector<ConditionRow> conditions;            // in the order of the plan
   std::vector<HypothesisRow> hypotheses;
