@@ -1,0 +1,100 @@
+// A plan: what is to be measured, under which states, how often, and what is expected. Parsed from
+// TOML (docs/plan.md) or taken from a preset, which is a plan file inside the binary.
+//
+// A plan is checked completely before anything runs: unknown keys and values, impossible
+// combinations, the one-change rule along `base` chains. It does not run anything (lab/experiment).
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/result.h"
+#include "lab/layers.h"
+#include "results/run.h"
+
+namespace rouse::lab {
+
+struct TargetSpec {
+  TargetKind kind = TargetKind::kBuiltin;
+  std::string model = "smollm2-135m";  // builtin: a name or a GGUF file; else the request's "model"
+  std::string model_file;              // command, url: a local file, for page-cache proofs
+  int64_t context = 2048;
+  std::string command;              // "my-server --port {port} --model {model}"
+  std::string url;                  // "http://127.0.0.1:8080"
+  std::string api = "openai-chat";  // a name of the wire's table of apis
+  std::vector<std::string> args;    // appended to the built-in server's or command's arguments
+  std::map<std::string, std::string> headers_env;  // header -> environment variable that holds it
+};
+
+struct Condition {
+  std::string name;
+  std::string base;       // "" for a root
+  std::string changed;    // what it changes: a layer, "idle" or "target_args"; several: "a, b"
+  bool compound = false;  // declared to change several things together
+  std::map<Layer, std::string> state;  // every layer, inherited and default values included
+  std::optional<int64_t> idle_ns;
+  std::optional<int64_t> repeat;  // instead of the experiment's
+  std::vector<std::string> target_args;
+  int line = 0;
+
+  const std::string& Value(Layer layer) const { return state.at(layer); }
+};
+
+struct Plan {
+  std::string name;
+  int64_t repeat = 6;
+  std::optional<uint64_t> seed;
+  std::string prompt = "Reply with one word: what colour is the sky?";
+  int64_t max_tokens = 8;
+  int64_t timeout_ns = 600'000'000'000;
+  TargetSpec target;
+  std::vector<Condition> conditions;
+  std::vector<results::HypothesisRow> hypotheses;
+  std::string toml;  // as it was written
+};
+
+// Every error is one of kUsage and begins "FILE:LINE: ".
+Result<Plan> ParsePlan(std::string_view toml, std::string_view file_name);
+// Reads and parses; a file that cannot be read is kNotFound or as the kernel says.
+Result<Plan> LoadPlan(const std::string& path);
+
+// The plan as TOML with every default written out, keys in a fixed order and no comments. Parsing
+// it gives the same plan, so two plans mean the same exactly when these texts are equal.
+std::string CanonicalPlan(const Plan& plan);
+// SHA-256 of the canonical form, hexadecimal.
+std::string PlanHash(const Plan& plan);
+
+// What the command line changes in a plan. Each is checked as the plan's own keys are.
+struct PlanOverrides {
+  std::optional<std::string> target;  // "builtin", a URL, or "cmd:COMMAND"
+  std::optional<std::string> model;
+  std::optional<std::string> model_file;
+  std::optional<int64_t> repeat;
+  std::optional<uint64_t> seed;
+  std::vector<std::string> only;    // condition names; empty = all
+  std::optional<std::string> idle;  // "0s,1m,10m": replaces the conditions' idle times
+  bool Any() const;
+};
+Status ApplyOverrides(const PlanOverrides& overrides, Plan& plan);
+
+// Whether the plan can be carried out on its kind of target; ParsePlan and ApplyOverrides call it.
+Status CheckFeasible(const Plan& plan, std::string_view file_name);
+
+// The same plan in the words of the results (conditions with their whole state).
+std::vector<results::ConditionRow> ConditionRows(const Plan& plan);
+
+struct Preset {
+  std::string_view name;
+  std::string_view summary;
+  std::string_view toml;
+};
+// The presets of this binary; each is src/lab/presets/NAME.toml.
+std::vector<Preset> Presets();
+// An unknown name is kUsage and names the nearest one.
+Result<Preset> FindPreset(std::string_view name);
+
+}  // namespace rouse::lab

@@ -1,0 +1,77 @@
+// The server under test, seen from the lab: something that can be started, stopped, asked for its
+// state and found in the process table. A seam: the built-in server, a command and a bare URL are
+// the real ones; tests use a fake. The lab talks to all of them over HTTP only.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+#include "base/time.h"
+#include "lab/layers.h"
+#include "lab/plan.h"
+
+namespace rouse::lab {
+
+// Which process answers: a pid alone is reused by the kernel, pid and start time are not.
+struct ProcessIdentity {
+  int pid = 0;
+  int64_t start_ticks = 0;
+  bool operator==(const ProcessIdentity&) const = default;
+};
+
+// What the server says of itself, as far as it can.
+struct ServerState {
+  std::optional<bool> model_loaded;
+  std::optional<int64_t> memory_bytes;
+  std::string json;  // verbatim
+};
+
+class Target {
+ public:
+  virtual ~Target() = default;
+
+  virtual TargetKind kind() const = 0;
+  // Base URL for requests. Known before the process runs: the port is chosen beforehand.
+  virtual std::string url() const = 0;
+  // "model" of a request, and the local file whose pages are the page-cache layer ("" = unknown).
+  virtual std::string request_model() const = 0;
+  virtual std::string model_file() const = 0;
+  // Whether requests may carry "rouse_timeline": true.
+  virtual bool tells_timeline() const = 0;
+
+  // Starts the process with these arguments added; returns the moment of spawning, without waiting
+  // for anything. A target that has no process of ours is kUnsupported.
+  virtual Result<MonoTime> Spawn(const std::vector<std::string>& args) = 0;
+  // A port for the next Spawn that is free now. Called before a state with a new process.
+  virtual Status PickPort() = 0;
+  // Waits until the server accepts connections (and, where it says so, its model is loaded).
+  // kState with the last lines of stderr when it exits first, kTimeout otherwise.
+  virtual Status WaitReady(MonoTime deadline) = 0;
+  // Ends the process and its children and waits for their end. No process: success.
+  virtual Status Stop(MonoTime deadline) = 0;
+
+  // Whether our process runs. Without a process of ours: true.
+  virtual bool Alive() = 0;
+  virtual std::optional<ProcessIdentity> Identity() = 0;
+  // Our process and all its descendants; empty when there is none.
+  virtual std::vector<int> Tree() = 0;
+  // "exited with status 1" or "killed by signal 9 (Killed)", once it ended; else "".
+  virtual std::string ExitText() = 0;
+  // The last lines of the process's stderr.
+  virtual std::string LogTail() = 0;
+
+  // Both return when the server says that it is so, kUnsupported when it has no such call.
+  virtual Status LoadModel(MonoTime deadline) = 0;
+  virtual Status UnloadModel(MonoTime deadline) = 0;
+  // Contacts the server: never between the idle time and the request.
+  virtual Result<ServerState> ReadState() = 0;
+};
+
+// A started process is ended by the destructor, and by the kernel when the tool dies.
+Result<std::unique_ptr<Target>> MakeTarget(const TargetSpec& spec);
+
+}  // namespace rouse::lab
