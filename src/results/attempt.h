@@ -141,7 +141,7 @@ struct Lane {
 };
 
 struct Attempt {
-  std::optional<int64_t> id;   // set by the store
+  std::optional<int64_t> id;   // counts from 1 within its run; set by the store
   std::optional<int64_t> run;  // set by the store
   std::string condition;
   std::optional<int64_t> block;
@@ -178,6 +178,7 @@ struct Attempt {
   std::string server_json;  // what the server said of itself, verbatim JSON, or ""
   std::map<std::string, std::string> null_reasons;
   std::vector<Warning> warnings;
+  std::string extra_json;  // an object of top-level fields that the schema lacks, verbatim, or ""
 };
 
 }  // namespace rouse::results
