@@ -9,6 +9,7 @@
 
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "base/fd.h"
 #include "base/result.h"
@@ -26,6 +27,11 @@ class ProcRoot {
   Result<std::string> Read(const std::string& path) const;
   // The same for a process: ReadOf(71, "io") is proc/71/io. A process that has ended is kNotFound.
   Result<std::string> ReadOf(int pid, std::string_view file) const;
+
+  // The names in a directory, sorted; empty when it is missing or not ours to list.
+  std::vector<std::string> List(const std::string& path) const;
+  // The processes under proc, in ascending order.
+  std::vector<int> Pids() const;
 
   int fd() const { return directory_.get(); }
 
