@@ -51,7 +51,8 @@ struct Entry {
 
 struct Tensor {
   std::string name;
-  std::vector<int64_t> dims;  // dims[0] varies fastest in memory, as in the file; 1 to 4 of them
+  std::vector<int64_t>
+      dims;  // dims[0] varies fastest in memory, as in the file; at most 4, none = a scalar
   const TensorType* type = nullptr;
   int64_t offset = 0;  // from the start of the file
   int64_t bytes = 0;   // without padding
