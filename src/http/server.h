@@ -44,7 +44,7 @@ struct Request {
   std::string path;    // "/state"
   std::string query;   // "model=x", or ""
   std::vector<Header> headers;
-  std::string body;
+  std::string body = {};
   std::string remote;  // "127.0.0.1:40312"
   RequestTimes times;
 
@@ -54,9 +54,9 @@ struct Request {
 
 struct Response {
   int status = 200;
-  std::vector<Header> headers;  // Content-Length, Connection and Date are added
+  std::vector<Header> headers = {};  // Content-Length, Connection and Date are added
   std::string content_type = "application/json";
-  std::string body;
+  std::string body = {};
 };
 
 // When a response left: when the kernel had taken the last byte of ...
@@ -110,10 +110,10 @@ struct ServerOptions {
 
   // Renders the answers that the plumbing gives by itself: 400, 408, 413, 431, 500, 503.
   // Empty: an OpenAI error object.
-  std::function<Response(int status, std::string_view message)> render_error;
+  std::function<Response(int status, std::string_view message)> render_error = {};
 };
 
-// {"error": {"message", "type", "param": null, "code"}} with this status.
+// {"error": {"message", "type", "param": null, "code": null}} with this status.
 Response ErrorResponse(int status, std::string_view message);
 
 // "Too Many Requests"
