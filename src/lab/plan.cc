@@ -1,0 +1,315 @@
+// The plan as a value: its canonical form and hash, what the command line changes in it, presets.
+#include "lab/plan.h"
+
+#include <openssl/evp.h>
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+
+#include "base/check.h"
+#include "base/strings.h"
+#include "base/units.h"
+#include "lab/plan_internal.h"
+
+namespace rouse::lab {
+namespace {
+
+// A TOML basic string.
+std::string Toml(std::string_view text) {
+  std::string out = "\"";
+  for (const char letter : text) {
+    const auto code = static_cast<unsigned char>(letter);
+    if (letter == '"' || letter == '\\') {
+      out += '\\';
+      out += letter;
+    } else if (code < 0x20 || code == 0x7f) {
+      constexpr std::string_view kDigits = "0123456789abcdef";
+      out += "\\u00";
+      out += kDigits[code >> 4U];
+      out += kDigits[code & 15U];
+    } else {
+      out += letter;
+    }
+  }
+  return out + "\"";
+}
+
+std::string TomlArray(const std::vector<std::string>& items) {
+  std::string out = "[";
+  for (const std::string& item : items) out += (out.size() > 1 ? ", " : "") + Toml(item);
+  return out + "]";
+}
+
+std::string Nanoseconds(int64_t ns) { return "\"" + std::to_string(ns) + "ns\""; }
+
+std::string Number(double value) {
+  std::array<char, 32> text{};
+  const auto [end, status] = std::to_chars(text.data(), text.data() + text.size(), value);
+  CHECK(status == std::errc());
+  return {text.data(), end};
+}
+
+void AppendTarget(const TargetSpec& target, std::string& out) {
+  out += "\n[target]\nkind = " + Toml(TargetKindName(target.kind)) +
+         "\nmodel = " + Toml(target.model) + "\n";
+  if (target.kind == TargetKind::kBuiltin) {
+    out += "context = " + std::to_string(target.context) + "\n";
+  } else {
+    out += "model_file = " + Toml(target.model_file) + "\napi = " + Toml(target.api) + "\n";
+    if (!target.headers_env.empty()) {
+      std::string table;
+      for (const auto& [header, variable] : target.headers_env) {
+        table += (table.empty() ? "" : ", ") + Toml(header) + " = " + Toml(variable);
+      }
+      out += "headers_env = { " + table + " }\n";
+    }
+  }
+  if (target.kind == TargetKind::kCommand) out += "command = " + Toml(target.command) + "\n";
+  if (target.kind == TargetKind::kUrl) out += "url = " + Toml(target.url) + "\n";
+  if (!target.args.empty()) out += "args = " + TomlArray(target.args) + "\n";
+}
+
+// A root names every layer; another condition only what differs from its base.
+void AppendCondition(const Plan& plan, const Condition& condition, std::string& out) {
+  out += "\n[[condition]]\nname = " + Toml(condition.name) + "\n";
+  const auto base =
+      std::find_if(plan.conditions.begin(), plan.conditions.end(),
+                   [&](const Condition& each) { return each.name == condition.base; });
+  const bool root = condition.base.empty() || base == plan.conditions.end();
+  if (!root) out += "base = " + Toml(condition.base) + "\n";
+  std::string state;
+  for (const auto& [layer, value] : condition.state) {
+    if (!root && base->Value(layer) == value) continue;
+    state += (state.empty() ? "" : ", ") + std::string(LayerName(layer)) + " = " + Toml(value);
+  }
+  if (!state.empty()) out += "state = { " + state + " }\n";
+  const bool idle_differs = root || base->idle_ns != condition.idle_ns;
+  if (idle_differs && condition.idle_ns) {
+    out += "idle = " + Nanoseconds(*condition.idle_ns) + "\n";
+  }
+  if (condition.repeat) out += "repeat = " + std::to_string(*condition.repeat) + "\n";
+  const bool arguments_differ =
+      root ? !condition.target_args.empty() : condition.target_args != base->target_args;
+  if (arguments_differ) out += "target_args = " + TomlArray(condition.target_args) + "\n";
+  if (condition.compound) out += "compound = true\n";
+}
+
+void AppendHypothesis(const results::HypothesisRow& row, std::string& out) {
+  out += "\n[[hypothesis]]\nname = " + Toml(row.name) + "\nmetric = " + Toml(row.metric) +
+         "\nstatistic = " + Toml(row.statistic) + "\ntreatment = " + Toml(row.treatment) +
+         "\ncontrol = " + Toml(row.control) + "\nexpect = " + Toml(row.expect) +
+         "\nmargin = " + Toml(row.margin) + "\nconfidence = " + Number(row.confidence) +
+         "\nguard = " + TomlArray(row.guards) + "\n";
+}
+
+Status OverrideTarget(const PlanOverrides& overrides, TargetSpec& target) {
+  if (overrides.target) {
+    const std::string& text = *overrides.target;
+    const std::string model = target.model;
+    const int64_t context = target.context;
+    target = TargetSpec{};
+    target.model = model;
+    if (text == "builtin") {
+      target.kind = TargetKind::kBuiltin;
+      target.context = context;
+    } else if (text.starts_with("cmd:")) {
+      target.kind = TargetKind::kCommand;
+      target.command = text.substr(4);
+      if (TrimBlanks(target.command).empty()) {
+        return Error(ErrorCode::kUsage, "--target cmd: needs a command after the colon");
+      }
+    } else if (text.find("://") != std::string::npos) {
+      target.kind = TargetKind::kUrl;
+      target.url = text;
+    } else {
+      return Error(ErrorCode::kUsage, "--target " + Toml(text) +
+                                          " is neither builtin, a URL such as "
+                                          "http://127.0.0.1:8080, nor cmd:COMMAND");
+    }
+  }
+  if (overrides.model) target.model = *overrides.model;
+  if (overrides.model_file) {
+    if (target.kind == TargetKind::kBuiltin) {
+      return Error(ErrorCode::kUsage,
+                   "--model-file has no meaning for the built-in server; give --model FILE");
+    }
+    target.model_file = *overrides.model_file;
+  }
+  return {};
+}
+
+Status KeepOnly(const std::vector<std::string>& only, Plan& plan) {
+  std::vector<std::string_view> names;
+  for (const Condition& condition : plan.conditions) names.push_back(condition.name);
+  for (const std::string& name : only) {
+    if (std::find(names.begin(), names.end(), name) != names.end()) continue;
+    std::string message = "--only: the plan has no condition " + Toml(name);
+    const std::string nearest = NearestName(name, names);
+    if (!nearest.empty()) message += " (did you mean " + Toml(nearest) + "?)";
+    std::string all;
+    for (const std::string_view each : names) all += (all.empty() ? "" : ", ") + std::string(each);
+    return Error(ErrorCode::kUsage, message + "; it has " + all);
+  }
+  const auto kept = [&](const std::string& name) {
+    return std::find(only.begin(), only.end(), name) != only.end();
+  };
+  std::erase_if(plan.conditions, [&](const Condition& each) { return !kept(each.name); });
+  // A condition whose base is left out becomes a root: its whole state is known already.
+  for (Condition& condition : plan.conditions) {
+    if (kept(condition.base)) continue;
+    condition.base.clear();
+    condition.changed.clear();
+    condition.compound = false;
+  }
+  std::erase_if(plan.hypotheses, [&](const results::HypothesisRow& row) {
+    return !kept(row.treatment) || !kept(row.control);
+  });
+  return {};
+}
+
+std::string IdleName(int64_t ns) {
+  const std::array<std::pair<int64_t, std::string_view>, 4> units = {
+      {{3'600'000'000'000, "h"}, {60'000'000'000, "min"}, {1'000'000'000, "s"}, {1'000'000, "ms"}}};
+  for (const auto& [unit_ns, unit] : units) {
+    if (ns >= unit_ns && ns % unit_ns == 0) {
+      return "idle " + std::to_string(ns / unit_ns) + " " + std::string(unit);
+    }
+  }
+  return ns == 0 ? "idle 0 s" : "idle " + std::to_string(ns) + " ns";
+}
+
+// Replaces the conditions that change only the idle time by one per duration, on the base that they
+// had (or on the first condition). A duration equal to the base's own is the base itself.
+Status ReplaceIdle(const std::string& list, Plan& plan) {
+  std::vector<int64_t> idles;
+  for (const std::string_view part : SplitAt(list, ',')) {
+    const Result<int64_t> ns = ParseDuration(TrimBlanks(part));
+    if (!ns.ok()) return ns.error().WithContext("--idle");
+    if (std::find(idles.begin(), idles.end(), *ns) == idles.end()) idles.push_back(*ns);
+  }
+  std::string base_name = plan.conditions.front().name;
+  for (const Condition& condition : plan.conditions) {
+    if (condition.changed == "idle") {
+      base_name = condition.base;
+      break;
+    }
+  }
+  std::vector<std::string> gone;
+  for (const Condition& condition : plan.conditions) {
+    if (condition.changed == "idle") gone.push_back(condition.name);
+  }
+  const auto is_gone = [&](const std::string& name) {
+    return std::find(gone.begin(), gone.end(), name) != gone.end();
+  };
+  for (const Condition& condition : plan.conditions) {
+    if (is_gone(condition.base) && !is_gone(condition.name)) {
+      return Error(ErrorCode::kUsage, "--idle: condition " + Toml(condition.name) +
+                                          " stands on the idle condition " + Toml(condition.base) +
+                                          ", which would be replaced");
+    }
+  }
+  std::erase_if(plan.conditions, [&](const Condition& each) { return is_gone(each.name); });
+  std::erase_if(plan.hypotheses, [&](const results::HypothesisRow& row) {
+    return is_gone(row.treatment) || is_gone(row.control);
+  });
+  for (const int64_t ns : idles) {
+    const auto base = std::find_if(plan.conditions.begin(), plan.conditions.end(),
+                                   [&](const Condition& each) { return each.name == base_name; });
+    CHECK(base != plan.conditions.end());
+    if (ns == base->idle_ns.value_or(0)) continue;
+    RawCondition raw;
+    raw.name = IdleName(ns);
+    raw.base = base_name;
+    raw.idle_ns = ns;
+    RETURN_IF_ERROR(AddCondition(raw, "", plan));
+  }
+  return {};
+}
+
+}  // namespace
+
+std::string CanonicalPlan(const Plan& plan) {
+  std::string out = "[experiment]\nname = " + Toml(plan.name) +
+                    "\nrepeat = " + std::to_string(plan.repeat) + "\n";
+  if (plan.seed) out += "seed = " + std::to_string(*plan.seed) + "\n";
+  out += "prompt = " + Toml(plan.prompt) + "\nmax_tokens = " + std::to_string(plan.max_tokens) +
+         "\ntimeout = " + Nanoseconds(plan.timeout_ns) + "\n";
+  AppendTarget(plan.target, out);
+  for (const Condition& condition : plan.conditions) AppendCondition(plan, condition, out);
+  for (const results::HypothesisRow& row : plan.hypotheses) AppendHypothesis(row, out);
+  return out;
+}
+
+std::string PlanHash(const Plan& plan) {
+  const std::string text = CanonicalPlan(plan);
+  std::array<unsigned char, EVP_MAX_MD_SIZE> digest{};
+  unsigned length = 0;
+  CHECK(EVP_Digest(text.data(), text.size(), digest.data(), &length, EVP_sha256(), nullptr) == 1);
+  constexpr std::string_view kDigits = "0123456789abcdef";
+  std::string out;
+  for (unsigned i = 0; i < length; ++i) {
+    out += kDigits[digest[i] >> 4U];
+    out += kDigits[digest[i] & 15U];
+  }
+  return out;
+}
+
+bool PlanOverrides::Any() const {
+  return target || model || model_file || repeat || seed || !only.empty() || idle;
+}
+
+Status ApplyOverrides(const PlanOverrides& overrides, Plan& plan) {
+  if (!overrides.Any()) return {};
+  if (overrides.repeat) {
+    if (*overrides.repeat < 1 || *overrides.repeat > kRepeatLimit) {
+      return Error(ErrorCode::kUsage, "--repeat must be a whole number from 1 to " +
+                                          std::to_string(kRepeatLimit) + ", not " +
+                                          std::to_string(*overrides.repeat));
+    }
+    plan.repeat = *overrides.repeat;
+    for (Condition& condition : plan.conditions) condition.repeat.reset();
+  }
+  if (overrides.seed) plan.seed = overrides.seed;
+  RETURN_IF_ERROR(OverrideTarget(overrides, plan.target));
+  if (overrides.idle) RETURN_IF_ERROR(ReplaceIdle(*overrides.idle, plan));
+  if (!overrides.only.empty()) RETURN_IF_ERROR(KeepOnly(overrides.only, plan));
+  RETURN_IF_ERROR(CheckFeasible(plan, ""));
+  plan.toml = CanonicalPlan(plan);
+  return {};
+}
+
+std::vector<results::ConditionRow> ConditionRows(const Plan& plan) {
+  std::vector<results::ConditionRow> rows;
+  for (const Condition& condition : plan.conditions) {
+    results::ConditionRow row;
+    row.name = condition.name;
+    row.base = condition.base;
+    row.changed = condition.changed;
+    row.compound = condition.compound;
+    row.idle_ns = condition.idle_ns;
+    for (const auto& [layer, value] : condition.state) {
+      row.state[std::string(LayerName(layer))] = value;
+    }
+    if (!condition.target_args.empty()) row.state["target_args"] = TomlArray(condition.target_args);
+    rows.push_back(std::move(row));
+  }
+  return rows;
+}
+
+Result<Preset> FindPreset(std::string_view name) {
+  const std::vector<Preset> presets = Presets();
+  std::vector<std::string_view> names;
+  std::string all;
+  for (const Preset& preset : presets) {
+    if (preset.name == name) return preset;
+    names.push_back(preset.name);
+    all += (all.empty() ? "" : ", ") + std::string(preset.name);
+  }
+  std::string message = "unknown preset " + Toml(name);
+  const std::string nearest = NearestName(name, names);
+  if (!nearest.empty()) message += " (did you mean " + Toml(nearest) + "?)";
+  return Error(ErrorCode::kUsage, message + "; there are: " + all);
+}
+
+}  // namespace rouse::lab

@@ -1,0 +1,291 @@
+// What the keys of a plan mean together: bases and the one-change rule, states that cannot exist,
+// layers that a kind of target cannot set, hypotheses over conditions that are there.
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <cmath>
+
+#include "base/strings.h"
+#include "base/units.h"
+#include "lab/plan.h"
+#include "lab/plan_internal.h"
+#include "results/attempt.h"
+#include "results/metrics.h"
+
+namespace rouse::lab {
+namespace {
+
+std::string Quoted(std::string_view text) { return "\"" + std::string(text) + "\""; }
+
+const Condition* FindCondition(const Plan& plan, std::string_view name) {
+  for (const Condition& condition : plan.conditions) {
+    if (condition.name == name) return &condition;
+  }
+  return nullptr;
+}
+
+std::string NearestCondition(const Plan& plan, std::string_view name) {
+  std::vector<std::string_view> names;
+  for (const Condition& condition : plan.conditions) names.push_back(condition.name);
+  const std::string nearest = NearestName(name, names);
+  return nearest.empty() ? "" : " (did you mean " + Quoted(nearest) + "?)";
+}
+
+std::string CountWord(size_t count) {
+  constexpr std::array<std::string_view, 7> kWords = {"no",   "one",  "two", "three",
+                                                      "four", "five", "six"};
+  return count < kWords.size() ? std::string(kWords[count]) : std::to_string(count);
+}
+
+// What differs from the base, in the order of the layer table.
+std::vector<std::string> Changes(const Condition& condition, const Condition& base) {
+  std::vector<std::string> changes;
+  for (const LayerRow& row : Layers()) {
+    if (condition.Value(row.layer) != base.Value(row.layer)) changes.emplace_back(row.name);
+  }
+  if (condition.idle_ns.value_or(0) != base.idle_ns.value_or(0)) changes.emplace_back("idle");
+  if (condition.target_args != base.target_args) changes.emplace_back("target_args");
+  return changes;
+}
+
+std::string JoinNames(const std::vector<std::string>& names) {
+  std::string text;
+  for (const std::string& name : names) text += (text.empty() ? "" : ", ") + name;
+  return text;
+}
+
+Status ApplyOneChangeRule(const RawCondition& raw, std::string_view file, const Condition& base,
+                          Condition& condition) {
+  const std::vector<std::string> changes = Changes(condition, base);
+  condition.changed = JoinNames(changes);
+  const std::string title = "condition " + Quoted(raw.name);
+  if (changes.empty()) {
+    return PlanError(file, raw.line,
+                     title + " is the same as its base " + Quoted(raw.base) +
+                         "; expected one changed layer, idle or target_args");
+  }
+  if (changes.size() > 1 && !raw.compound) {
+    return PlanError(file, raw.line,
+                     title + " differs from its base " + Quoted(raw.base) + " in " +
+                         CountWord(changes.size()) + " layers (" + condition.changed +
+                         ").\nPut a condition between them, or write compound = true to say that "
+                         "they are meant together.");
+  }
+  if (changes.size() == 1 && raw.compound) {
+    return PlanError(file, raw.line,
+                     title + " says compound = true but differs from its base " + Quoted(raw.base) +
+                         " in one layer only (" + condition.changed + "); remove it");
+  }
+  return {};
+}
+
+// A state that no server can be in, whatever its kind.
+std::string WhyImpossible(const Condition& condition) {
+  const bool process_new = condition.Value(Layer::kProcess) == "new";
+  const bool unloaded = condition.Value(Layer::kModel) == "unloaded";
+  if (process_new && !unloaded) {
+    return "a new process has no model loaded: process = \"new\" needs model = \"unloaded\"";
+  }
+  if (process_new && condition.Value(Layer::kConnection) == "reused") {
+    return "a connection to a process that is only being started cannot be reused";
+  }
+  if (process_new && condition.idle_ns.value_or(0) > 0) {
+    return "a process that is started by the request cannot idle before it";
+  }
+  if (unloaded && condition.Value(Layer::kPrefixCache) == "hit") {
+    return "an unloaded model has lost its prefix cache: prefix_cache = \"hit\" needs model = "
+           "\"loaded\"";
+  }
+  return "";
+}
+
+// A state that this kind of target cannot be brought into, or not provably.
+std::string WhyNotOnTarget(const Condition& condition, const TargetSpec& target) {
+  const std::string kind(TargetKindName(target.kind));
+  const auto wants = [&](Layer layer) {
+    return condition.Value(layer) != RowOf(layer).default_value;
+  };
+  for (const LayerRow& row : Layers()) {
+    if (!wants(row.layer) || CanSet(row, target.kind)) continue;
+    return std::string(row.name) + " = " + Quoted(condition.Value(row.layer)) +
+           " cannot be set on a target of kind " + Quoted(kind) + " in this version; expected " +
+           Quoted(row.default_value);
+  }
+  if (target.kind == TargetKind::kBuiltin && wants(Layer::kPageCache) && !wants(Layer::kModel)) {
+    return "a loaded model keeps its file's pages mapped, so they cannot leave the page cache: "
+           "page_cache = " +
+           Quoted(condition.Value(Layer::kPageCache)) + " needs model = \"unloaded\"";
+  }
+  if (target.kind == TargetKind::kCommand && wants(Layer::kModel) && !wants(Layer::kProcess)) {
+    return "rouse does not know this server's unload call: on a command, model = \"unloaded\" "
+           "needs process = \"new\"";
+  }
+  if (target.kind != TargetKind::kBuiltin && wants(Layer::kPageCache) &&
+      target.model_file.empty()) {
+    return "page_cache = " + Quoted(condition.Value(Layer::kPageCache)) +
+           " needs model_file in [target], the local file whose pages are meant";
+  }
+  if (target.kind == TargetKind::kUrl && !condition.target_args.empty()) {
+    return "target_args cannot be given to a server that rouse does not start";
+  }
+  return "";
+}
+
+std::optional<size_t> OperatorAt(std::string_view guard, std::string_view& found) {
+  for (const std::string_view candidate : {"<=", ">=", "<", ">"}) {
+    const size_t at = guard.find(candidate);
+    if (at == std::string_view::npos) continue;
+    found = candidate;
+    return at;
+  }
+  return std::nullopt;
+}
+
+// Words that a guard can bound beside the rows of the metric catalogue.
+constexpr std::array<std::string_view, 2> kGuardWords = {"failure_rate", "cotenant_slowdown"};
+
+}  // namespace
+
+Error PlanError(std::string_view file, int line, const std::string& what) {
+  if (file.empty()) return Error(ErrorCode::kUsage, what);
+  return Error(ErrorCode::kUsage, std::string(file) + ":" + std::to_string(line) + ": " + what);
+}
+
+std::optional<TargetKind> TargetKindFromName(std::string_view name) {
+  for (const TargetKind kind : {TargetKind::kBuiltin, TargetKind::kCommand, TargetKind::kUrl}) {
+    if (TargetKindName(kind) == name) return kind;
+  }
+  return std::nullopt;
+}
+
+std::vector<std::string_view> HypothesisMetrics() {
+  std::vector<std::string_view> names = {"ttft", "ttfc"};
+  for (const results::Metric& metric : results::Metrics()) names.push_back(metric.name);
+  return names;
+}
+
+Status CheckMargin(const std::string& margin, std::string_view file, int line,
+                   std::string_view title) {
+  const std::string what = "\"margin\" in " + std::string(title) + ": ";
+  if (margin.ends_with('%')) {
+    double percent = 0;
+    const char* const end = margin.data() + margin.size() - 1;
+    const auto [rest, status] = std::from_chars(margin.data(), end, percent);
+    if (status == std::errc() && rest == end && std::isfinite(percent) && percent > 0) return {};
+    return PlanError(file, line,
+                     what + Quoted(margin) + " is not a share above 0, such as \"10%\"");
+  }
+  const Result<int64_t> ns = ParseDuration(margin);
+  if (!ns.ok()) return PlanError(file, line, what + ns.error().message() + ", or \"10%\"");
+  if (*ns == 0) {
+    return PlanError(file, line, what + "must be above 0: the smallest change worth having");
+  }
+  return {};
+}
+
+Status CheckGuard(const std::string& guard, std::string_view file, int line,
+                  std::string_view title) {
+  const std::string what = "\"guard\" in " + std::string(title) + ": ";
+  const std::string expected = "; expected for example \"failure_rate<=0.05\"";
+  std::string_view found;
+  const std::optional<size_t> at = OperatorAt(guard, found);
+  if (!at) {
+    return PlanError(file, line, what + Quoted(guard) + " has no <=, >=, < or >" + expected);
+  }
+  const std::string_view metric = TrimBlanks(std::string_view(guard).substr(0, *at));
+  const std::string_view bound = TrimBlanks(std::string_view(guard).substr(*at + found.size()));
+  const bool known =
+      std::find(kGuardWords.begin(), kGuardWords.end(), metric) != kGuardWords.end() ||
+      results::FindMetric(metric) != nullptr;
+  if (!known) {
+    std::vector<std::string_view> names(kGuardWords.begin(), kGuardWords.end());
+    for (const results::Metric& row : results::Metrics()) names.push_back(row.name);
+    const std::string nearest = NearestName(metric, names);
+    return PlanError(file, line,
+                     what + "unknown metric " + Quoted(metric) +
+                         (nearest.empty() ? "" : " (did you mean " + Quoted(nearest) + "?)") +
+                         expected);
+  }
+  double value = 0;
+  const char* const end = bound.data() + bound.size();
+  const auto [rest, status] = std::from_chars(bound.data(), end, value);
+  if (status == std::errc() && rest == end && std::isfinite(value)) return {};
+  if (ParseDuration(bound).ok()) return {};
+  return PlanError(file, line,
+                   what + Quoted(bound) + " is neither a number nor a duration" + expected);
+}
+
+Status AddCondition(const RawCondition& raw, std::string_view file, Plan& plan) {
+  const std::string title = "condition " + Quoted(raw.name);
+  if (const Condition* const twin = FindCondition(plan, raw.name)) {
+    return PlanError(file, raw.line,
+                     title + " is declared twice, first in line " + std::to_string(twin->line));
+  }
+  Condition condition;
+  condition.name = raw.name;
+  condition.base = raw.base;
+  condition.repeat = raw.repeat;
+  condition.line = raw.line;
+  if (raw.base.empty()) {
+    if (raw.compound) {
+      return PlanError(file, raw.line, title + " says compound = true but has no base");
+    }
+    for (const LayerRow& row : Layers()) condition.state[row.layer] = row.default_value;
+  } else {
+    const Condition* const base = FindCondition(plan, raw.base);
+    if (base == nullptr) {
+      return PlanError(file, raw.base_line,
+                       "base " + Quoted(raw.base) + " of " + title + " is no condition above it" +
+                           NearestCondition(plan, raw.base));
+    }
+    condition.state = base->state;
+    condition.idle_ns = base->idle_ns;
+    condition.target_args = base->target_args;
+  }
+  for (const auto& [layer, value] : raw.state) condition.state[layer] = value;
+  if (raw.idle_ns) condition.idle_ns = raw.idle_ns;
+  if (raw.target_args) condition.target_args = *raw.target_args;
+  if (!raw.base.empty()) {
+    condition.compound = raw.compound;
+    RETURN_IF_ERROR(ApplyOneChangeRule(raw, file, *FindCondition(plan, raw.base), condition));
+  }
+  plan.conditions.push_back(std::move(condition));
+  return {};
+}
+
+Status AddHypothesis(const RawHypothesis& raw, std::string_view file, Plan& plan) {
+  const std::string title = "hypothesis " + Quoted(raw.row.name);
+  for (const results::HypothesisRow& other : plan.hypotheses) {
+    if (other.name == raw.row.name) return PlanError(file, raw.line, title + " is declared twice");
+  }
+  if (FindCondition(plan, raw.row.treatment) == nullptr) {
+    return PlanError(file, raw.treatment_line,
+                     "treatment " + Quoted(raw.row.treatment) + " of " + title +
+                         " is no condition of this plan" +
+                         NearestCondition(plan, raw.row.treatment));
+  }
+  if (FindCondition(plan, raw.row.control) == nullptr) {
+    return PlanError(file, raw.control_line,
+                     "control " + Quoted(raw.row.control) + " of " + title +
+                         " is no condition of this plan" + NearestCondition(plan, raw.row.control));
+  }
+  if (raw.row.treatment == raw.row.control) {
+    return PlanError(file, raw.control_line,
+                     title + " compares " + Quoted(raw.row.control) + " with itself");
+  }
+  plan.hypotheses.push_back(raw.row);
+  return {};
+}
+
+Status CheckFeasible(const Plan& plan, std::string_view file_name) {
+  for (const Condition& condition : plan.conditions) {
+    const std::string impossible = WhyImpossible(condition);
+    const std::string why =
+        impossible.empty() ? WhyNotOnTarget(condition, plan.target) : impossible;
+    if (why.empty()) continue;
+    return PlanError(file_name, condition.line, "condition " + Quoted(condition.name) + ": " + why);
+  }
+  return {};
+}
+
+}  // namespace rouse::lab
