@@ -177,7 +177,7 @@ class Engine {
   // Renders the model's chat template. `messages_json`: an array of objects with role and content,
   // as the OpenAI API has them. Needs a tokenizer (kState before the first Load()). kUsage: bad
   // JSON, or the template itself refused the messages (its words are quoted). kUnsupported: the
-  // model has no template that can be used.
+  // model's template can't be used. A model that brings none gets ChatML, as in llama-server.
   virtual Result<std::string> ApplyTemplate(std::string_view messages_json,
                                             const TemplateOptions& options) = 0;
 

@@ -23,31 +23,39 @@ std::string_view StageName(Stage stage) {
   CHECK(false);
 }
 
+namespace {
+
+// The step that explains the time before `now`: of those that had ended by then, the last to end
+// (it let what came next begin); only where none ended after `from`, one that was still running.
+// Of two that ended together, the one that began earlier explains more.
+const Step* Explaining(const std::vector<Step>& steps, MonoTime from, MonoTime now) {
+  const Step* ended = nullptr;
+  const Step* running = nullptr;
+  for (const Step& step : steps) {
+    if (step.start >= now || step.end <= step.start || step.end <= from) continue;
+    const Step*& best = step.end <= now ? ended : running;
+    const bool later = best == nullptr || (step.end <= now && step.end > best->end);
+    const bool longer =
+        best != nullptr && (step.end > now || step.end == best->end) && step.start < best->start;
+    if (later || longer) best = &step;
+  }
+  return ended != nullptr ? ended : running;
+}
+
+}  // namespace
+
 std::vector<Segment> WaitedFor(const std::vector<Step>& steps, MonoTime from, MonoTime until) {
-  // At each moment `now`, going back, the step that mattered is the one that ended last but not
-  // after `now`; if none ended there, the time back to the last end is a gap. A step that is still
-  // running at `until` counts as ended there.
   std::vector<Segment> reversed;
   MonoTime now = until;
   while (now > from) {
-    const Step* last = nullptr;
-    MonoTime last_end;
-    for (const Step& step : steps) {
-      if (step.start >= now || step.end <= step.start) continue;
-      const MonoTime end = std::min(step.end, now);
-      // Of two that ended together, the one that began earlier explains more.
-      if (last == nullptr || end > last_end || (end == last_end && step.start < last->start)) {
-        last = &step;
-        last_end = end;
-      }
-    }
-    if (last == nullptr || last_end <= from) break;
-    const MonoTime start = std::max(last->start, from);
-    if (!reversed.empty() && reversed.back().stage == last->stage &&
-        reversed.back().start == last_end) {
+    const Step* step = Explaining(steps, from, now);
+    if (step == nullptr) break;
+    const MonoTime start = std::max(step->start, from);
+    const MonoTime end = std::min(step->end, now);
+    if (!reversed.empty() && reversed.back().stage == step->stage && reversed.back().start == end) {
       reversed.back().start = start;
     } else {
-      reversed.push_back({last->stage, start, last_end});
+      reversed.push_back({step->stage, start, end});
     }
     now = start;
   }

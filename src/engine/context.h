@@ -1,0 +1,70 @@
+// Context: KV cache, compute buffers and the forward pass over one sequence of tokens. It knows
+// which tokens its KV cache holds. Private to src/engine; one thread.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <span>
+#include <stop_token>
+#include <string_view>
+#include <vector>
+
+#include "base/result.h"
+#include "engine/engine.h"
+#include "engine/model.h"
+
+struct llama_context;
+
+namespace rouse::engine {
+
+// Whether the engine can keep keys or values in this type ("f16", "q8_0", ...).
+bool IsCacheType(std::string_view name);
+
+class Context {
+ public:
+  // `weights` must outlive it. kExhausted (names --context) when the KV cache does not fit into
+  // the memory that is available: estimated first, because the kernel would rather kill the
+  // process than refuse. kUsage for a type or flag that this model's shape does not allow.
+  static Result<std::unique_ptr<Context>> Create(const Weights& weights,
+                                                 const EngineOptions& options);
+  ~Context();
+  Context(const Context&) = delete;
+  Context& operator=(const Context&) = delete;
+
+  int64_t tokens_limit() const { return tokens_limit_; }
+  int threads() const { return threads_; }
+  std::optional<int64_t> kv_bytes() const { return kv_bytes_; }
+  std::optional<int64_t> compute_bytes() const { return compute_bytes_; }
+
+  // The tokens whose KV is held, in order.
+  const std::vector<Token>& held() const { return held_; }
+
+  // Keeps the KV of the first `count` held tokens. Where the model's state can't go back
+  // (recurrent ones, some sliding windows), everything is dropped. Returns how many are held then.
+  int64_t KeepPrefix(int64_t count);
+  void Clear();
+
+  // Computes `tokens` after the held ones, in parts; they must fit. False: `stop` was requested;
+  // what was computed by then is held. On an error everything is dropped.
+  Result<bool> Decode(std::span<const Token> tokens, std::stop_token stop);
+
+  // Of the last token of the last complete Decode(): one per token of the vocabulary. Valid until
+  // the next call.
+  Result<std::span<const float>> Logits();
+
+ private:
+  Context() = default;
+  Result<bool> DecodePart(std::span<const Token> part, bool wants_logits);
+
+  llama_context* context_ = nullptr;
+  int64_t tokens_limit_ = 0;
+  int64_t part_tokens_ = 0;
+  int64_t vocabulary_tokens_ = 0;
+  int threads_ = 1;
+  std::optional<int64_t> kv_bytes_;
+  std::optional<int64_t> compute_bytes_;
+  std::vector<Token> held_;
+  std::stop_token stop_;
+};
+
+}  // namespace rouse::engine

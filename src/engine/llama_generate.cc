@@ -1,0 +1,162 @@
+// LlamaEngine::Generate(): prefix, prefill, and the loop of choosing, giving out and computing.
+#include <algorithm>
+#include <utility>
+
+#include "engine/llama_engine.h"
+#include "engine/sampler.h"
+#include "engine/text_gate.h"
+
+namespace rouse::engine {
+
+struct LlamaEngine::Generation {
+  const GenerateRequest& request;
+  const Sink& sink;
+  std::stop_token stop;
+  Sampler sampler;
+  TextGate gate;
+  GenerateReport report;
+  int64_t tokens_since_piece = 0;
+  MonoTime sampled = {};
+};
+
+Status LlamaEngine::CheckRequest(const GenerateRequest& request) const {
+  if (context_ == nullptr) {
+    return Error(ErrorCode::kState, options_.model_path + " is not loaded");
+  }
+  const int64_t count = std::ssize(request.prompt);
+  if (count == 0) return Error(ErrorCode::kUsage, "the prompt is empty");
+  if (count >= context_->tokens_limit()) {
+    return Error(ErrorCode::kUsage, "the prompt has " + std::to_string(count) +
+                                        " tokens, and the context has room " + "for " +
+                                        std::to_string(context_->tokens_limit()) +
+                                        " (prompt and answer together; rouse serve --context)");
+  }
+  for (const Token token : request.prompt) {
+    if (token < 0 || token >= tokenizer_->size()) {
+      return Error(ErrorCode::kUsage, "the prompt has token " + std::to_string(token) +
+                                          ", and the model's tokens are 0 to " +
+                                          std::to_string(tokenizer_->size() - 1));
+    }
+  }
+  for (const std::string& stop : request.stop) {
+    if (stop.empty()) return Error(ErrorCode::kUsage, "a stop string is empty");
+  }
+  return {};
+}
+
+Result<GenerateReport> LlamaEngine::Generate(const GenerateRequest& request, const Sink& sink,
+                                             std::stop_token stop) {
+  GenerateReport report;
+  report.start = MonoNow();
+  RETURN_IF_ERROR(CheckRequest(request));
+  std::vector<Token> banned = tokenizer_->SuppressedTokens();
+  if (request.ignore_end) {
+    const std::vector<Token>& ends = tokenizer_->EndTokens();
+    banned.insert(banned.end(), ends.begin(), ends.end());
+  }
+  ASSIGN_OR_RETURN(Sampler sampler, Sampler::Make(request.sampling, std::move(banned)));
+  report.seed = sampler.seed();
+  report.prompt_tokens = std::ssize(request.prompt);
+  Generation generation = {.request = request,
+                           .sink = sink,
+                           .stop = std::move(stop),
+                           .sampler = std::move(sampler),
+                           .gate = TextGate(request.stop),
+                           .report = std::move(report),
+                           .sampled = {}};
+
+  const auto run = [&]() -> Status {
+    ASSIGN_OR_RETURN(const bool complete, Prefill(generation));
+    if (!complete) {
+      generation.report.stop_reason = StopReason::kCancelled;
+      return {};
+    }
+    return Answer(generation);
+  };
+  const Status status = run();
+  if (!status.ok()) context_->Clear();
+  Publish([&](EngineFacts& facts) {
+    facts.prefix_tokens = std::ssize(context_->held());
+    facts.prefix_since = MonoNow();
+  });
+  if (!status.ok()) return status.error();
+  generation.report.end = MonoNow();
+  return std::move(generation.report);
+}
+
+Result<bool> LlamaEngine::Prefill(Generation& generation) {
+  const std::vector<Token>& prompt = generation.request.prompt;
+  generation.report.prefill_start = MonoNow();
+  int64_t kept = 0;
+  if (generation.request.cache_prompt) {
+    const std::vector<Token>& held = context_->held();
+    kept = std::mismatch(prompt.begin(), prompt.end(), held.begin(), held.end()).first -
+           prompt.begin();
+    // The last token is always computed: its output is what the answer begins with.
+    kept = std::min(kept, std::ssize(prompt) - 1);
+  }
+  kept = context_->KeepPrefix(kept);
+  generation.report.cached_tokens = kept;
+  const auto rest = std::span(prompt).subspan(static_cast<size_t>(kept));
+  ASSIGN_OR_RETURN(const bool complete, context_->Decode(rest, generation.stop));
+  if (complete) generation.report.prefill_end = MonoNow();
+  return complete;
+}
+
+Status LlamaEngine::Answer(Generation& generation) {
+  GenerateReport& report = generation.report;
+  const int64_t max_tokens = generation.request.max_tokens;
+  report.stop_reason = StopReason::kLength;
+  while (max_tokens < 0 || report.generated_tokens < max_tokens) {
+    if (generation.stop.stop_requested()) {
+      report.stop_reason = StopReason::kCancelled;
+      break;
+    }
+    ASSIGN_OR_RETURN(const std::span<const float> logits, context_->Logits());
+    ASSIGN_OR_RETURN(const Token token, generation.sampler.Sample(logits));
+    generation.sampled = MonoNow();
+    if (!report.first_token.has_value()) report.first_token = generation.sampled;
+    ++report.generated_tokens;
+    ++generation.tokens_since_piece;
+    if (tokenizer_->EndsAnswer(token)) {
+      report.stop_reason = StopReason::kEnd;
+      break;
+    }
+    TextGate::Passed passed = generation.gate.Push(tokenizer_->AnswerBytes(token));
+    const bool wanted = Deliver(generation, std::move(passed.text));
+    if (passed.stopped_by.has_value()) {
+      report.stop_reason = StopReason::kStopText;
+      report.stop_text = *passed.stopped_by;
+      break;
+    }
+    if (!wanted) {
+      report.stop_reason = StopReason::kCancelled;
+      break;
+    }
+    if (report.generated_tokens == max_tokens ||
+        std::ssize(context_->held()) >= context_->tokens_limit()) {
+      break;
+    }
+    ASSIGN_OR_RETURN(const bool complete, context_->Decode(std::span(&token, 1), generation.stop));
+    if (!complete) {
+      report.stop_reason = StopReason::kCancelled;
+      break;
+    }
+  }
+  if (report.stop_reason != StopReason::kCancelled) {
+    Deliver(generation, generation.gate.Finish());
+  }
+  return {};
+}
+
+bool LlamaEngine::Deliver(Generation& generation, std::string text) {
+  if (text.empty()) return true;
+  const bool wanted = !generation.sink || generation.sink({.text = text,
+                                                           .tokens = generation.tokens_since_piece,
+                                                           .sampled = generation.sampled});
+  if (!generation.report.first_piece.has_value()) generation.report.first_piece = MonoNow();
+  generation.tokens_since_piece = 0;
+  return wanted;
+}
+
+}  // namespace rouse::engine

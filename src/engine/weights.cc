@@ -1,0 +1,129 @@
+// Weights: the computing half of a model file.
+#include <array>
+#include <cstdio>
+#include <cstring>
+#include <stdexcept>
+
+#include "engine/llama_runtime.h"
+#include "engine/model.h"
+#include "llama.h"
+
+namespace rouse::engine {
+namespace {
+
+// Fills one override; the list ends with one whose key is empty. False: does not fit.
+bool SetKey(llama_model_kv_override& entry, const std::string& key) {
+  if (key.size() >= sizeof entry.key) return false;
+  std::memcpy(entry.key, key.c_str(), key.size() + 1);
+  return true;
+}
+
+bool FillOverrides(const Weights::Options& options,
+                   std::array<llama_model_kv_override, 3>& overrides) {
+  overrides = {};
+  overrides[0].tag = LLAMA_KV_OVERRIDE_TYPE_STR;
+  constexpr std::string_view kNoVocabulary = "no_vocab";
+  std::memcpy(overrides[0].val_str, kNoVocabulary.data(), kNoVocabulary.size());
+  overrides[1].tag = LLAMA_KV_OVERRIDE_TYPE_INT;
+  overrides[1].val_i64 = *options.vocabulary_tokens;
+  return SetKey(overrides[0], "tokenizer.ggml.model") &&
+         SetKey(overrides[1], options.architecture + ".vocab_size");
+}
+
+// "135M", "1.2B": parameters as people name them.
+std::string ShortCount(int64_t count) {
+  std::array<char, 32> text{};
+  const double n = static_cast<double>(count);
+  if (count >= 10'000'000'000) {
+    std::snprintf(text.data(), text.size(), "%.0fB", n / 1e9);
+  } else if (count >= 1'000'000'000) {
+    std::snprintf(text.data(), text.size(), "%.1fB", n / 1e9);
+  } else {
+    std::snprintf(text.data(), text.size(), "%.0fM", n / 1e6);
+  }
+  return text.data();
+}
+
+// What this engine can't do with a model, or "".
+std::string Unusable(const llama_model* model) {
+  if (!llama_model_has_decoder(model)) return "it has no decoder, so it can't generate text";
+  if (llama_model_has_encoder(model)) return "encoder-decoder models are not supported";
+  if (llama_model_is_diffusion(model)) return "diffusion models are not supported";
+  return "";
+}
+
+}  // namespace
+
+Weights::Weights(std::shared_ptr<llama_model> model) : model_(std::move(model)) {}
+
+Result<std::unique_ptr<Weights>> Weights::Load(const Options& options, std::stop_token stop) {
+  const LogCollector log;
+  const std::string what = "cannot load " + options.path + ": ";
+  try {
+    const AbortGuard guard;
+    llama_model_params params = llama_model_default_params();
+    params.n_gpu_layers = options.gpu_layers;
+    params.load_mode = options.map_file ? LLAMA_LOAD_MODE_MMAP : LLAMA_LOAD_MODE_NONE;
+    params.use_extra_bufts = options.repack;
+    params.progress_callback = [](float, void* user) {
+      return !static_cast<const std::stop_token*>(user)->stop_requested();
+    };
+    params.progress_callback_user_data = &stop;
+    std::array<llama_model_kv_override, 3> overrides;
+    if (options.vocabulary_tokens.has_value()) {
+      if (!FillOverrides(options, overrides)) {
+        return Error(ErrorCode::kUnsupported, what + "its architecture's name is too long");
+      }
+      params.kv_overrides = overrides.data();
+    }
+    std::shared_ptr<llama_model> model(llama_model_load_from_file(options.path.c_str(), params),
+                                       [](llama_model* m) { llama_model_free(m); });
+    if (model == nullptr) {
+      if (stop.stop_requested()) {
+        return Error(ErrorCode::kInterrupted, "loading " + options.path + " was stopped");
+      }
+      return Error(ErrorCode::kUnsupported, what + log.Reason("no reason given"));
+    }
+    if (const std::string reason = Unusable(model.get()); !reason.empty()) {
+      return Error(ErrorCode::kUnsupported, what + reason);
+    }
+    std::unique_ptr<Weights> weights(new Weights(std::move(model)));
+    weights->path_ = options.path;
+    weights->plain_ = !options.vocabulary_tokens.has_value();
+    if (const std::optional<int64_t> all = log.BufferBytes("model")) {
+      weights->mapped_bytes_ = log.BufferBytes("model", "Mapped").value_or(0);
+      weights->private_bytes_ = *all - *weights->mapped_bytes_;
+    }
+    return weights;
+  } catch (const std::bad_alloc&) {
+    return Error(ErrorCode::kExhausted, what + "out of memory");
+  } catch (const std::exception& e) {
+    return Error(ErrorCode::kUnsupported, what + e.what());
+  }
+}
+
+int64_t Weights::vocabulary_tokens() const {
+  return llama_vocab_n_tokens(llama_model_get_vocab(model_.get()));
+}
+int64_t Weights::trained_context_tokens() const { return llama_model_n_ctx_train(model_.get()); }
+int64_t Weights::layers() const { return llama_model_n_layer(model_.get()); }
+int64_t Weights::embedding_length() const { return llama_model_n_embd(model_.get()); }
+int64_t Weights::parameters() const {
+  return static_cast<int64_t>(llama_model_n_params(model_.get()));
+}
+int64_t Weights::tensor_bytes() const {
+  return static_cast<int64_t>(llama_model_size(model_.get()));
+}
+// Not llama_model_desc(): that one guesses a size class from the number of layers.
+std::string Weights::description() const {
+  std::array<char, 128> arch{};
+  llama_model_meta_val_str(model_.get(), "general.architecture", arch.data(), arch.size());
+  return std::string(arch.data()) + " " + ShortCount(parameters()) + " " +
+         llama_ftype_name(llama_model_ftype(model_.get()));
+}
+bool Weights::state_is_recurrent() const {
+  return llama_model_is_recurrent(model_.get()) || llama_model_is_hybrid(model_.get());
+}
+int64_t Weights::sliding_window_tokens() const { return llama_model_n_swa(model_.get()); }
+
+}  // namespace rouse::engine
