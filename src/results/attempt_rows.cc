@@ -1,0 +1,297 @@
+// The rows of one attempt: its own, made of the fields of fields.h and a few that are no whole
+// numbers, and the child rows.
+#include <array>
+#include <string>
+#include <unordered_map>
+#include <utility>
+
+#include "results/fields.h"
+#include "results/store_rows.h"
+
+namespace rouse::results {
+namespace {
+
+// The columns that fields.h does not have, in the order in which they are bound and read, after
+// key, run and id.
+constexpr std::string_view kOtherColumns =
+    "condition, prime, outcome, outcome_detail, api, first_token_channel, stream_coalesced, "
+    "connection_reused, connection_family, connection_remote, server_json, extra_json";
+constexpr int kOtherColumnCount = 12;
+
+std::string SourceColumn(int stage) {
+  return "stage_" + std::string(StageName(static_cast<Stage>(stage))) + "_source";
+}
+
+// All columns but the key, separated by commas.
+std::string ColumnList() {
+  std::string list = "run, id, " + std::string(kOtherColumns);
+  for (int stage = 0; stage < kStageCount; ++stage) list += ", " + SourceColumn(stage);
+  for (const IntegerField& field : IntegerFields()) list += ", " + std::string(field.column);
+  return list;
+}
+
+std::string InsertSql() {
+  std::string marks = "?";
+  const size_t count = 2 + kOtherColumnCount + kStageCount + IntegerFields().size();
+  for (size_t index = 1; index < count; ++index) marks += ", ?";
+  return "INSERT INTO attempts (" + ColumnList() + ") VALUES (" + marks + ")";
+}
+
+const std::string& SelectSql() {
+  static const std::string sql =
+      "SELECT key, " + ColumnList() + " FROM attempts WHERE run = ? ORDER BY key";
+  return sql;
+}
+
+std::optional<int64_t> AsInt(const std::optional<bool>& value) {
+  return value ? std::optional<int64_t>(*value ? 1 : 0) : std::nullopt;
+}
+
+std::optional<bool> AsBool(const std::optional<int64_t>& value) {
+  return value ? std::optional<bool>(*value != 0) : std::nullopt;
+}
+
+Status InsertOwnRow(Database& database, const Attempt& attempt) {
+  static const std::string sql = InsertSql();
+  ASSIGN_OR_RETURN(Statement* const insert, database.Prepare(sql));
+  insert->Bind(attempt.run).Bind(attempt.id).Bind(attempt.condition);
+  insert->Bind(int64_t{attempt.prime}).Bind(OutcomeName(attempt.outcome));
+  insert->Bind(attempt.outcome_detail).BindTextOrNull(attempt.api);
+  insert->BindTextOrNull(attempt.first_token_channel).Bind(AsInt(attempt.stream.coalesced));
+  insert->Bind(AsInt(attempt.connection.reused)).BindTextOrNull(attempt.connection.family);
+  insert->BindTextOrNull(attempt.connection.remote).BindTextOrNull(attempt.server_json);
+  insert->BindTextOrNull(attempt.extra_json);
+  for (const StageTime& stage : attempt.stages) {
+    insert->BindTextOrNull(stage.source ? StageSourceName(*stage.source) : std::string_view());
+  }
+  for (const IntegerField& field : IntegerFields()) insert->Bind(Read(field, attempt));
+  return insert->Run();
+}
+
+Status InsertTimes(Database& database, int64_t key, const Attempt& attempt) {
+  if (!attempt.segments.empty()) {
+    ASSIGN_OR_RETURN(Statement* const insert,
+                     database.Prepare("INSERT INTO segments VALUES (?, ?, ?, ?, ?)"));
+    int64_t place = 0;
+    for (const Segment& segment : attempt.segments) {
+      insert->Bind(key).Bind(place++).Bind(StageName(segment.stage));
+      RETURN_IF_ERROR(insert->Bind(segment.start_ns).Bind(segment.end_ns).Run());
+    }
+  }
+  if (!attempt.lanes.empty()) {
+    ASSIGN_OR_RETURN(Statement* const insert,
+                     database.Prepare("INSERT INTO lanes VALUES (?, ?, ?, ?, ?, ?)"));
+    int64_t place = 0;
+    for (const Lane& lane : attempt.lanes) {
+      insert->Bind(key).Bind(place++).Bind(lane.name).Bind(lane.start_ns);
+      RETURN_IF_ERROR(insert->Bind(lane.end_ns).Bind(lane.bytes).Run());
+    }
+  }
+  return {};
+}
+
+Status InsertCounters(Database& database, int64_t key, const Attempt& attempt) {
+  if (attempt.counters.empty()) return {};
+  ASSIGN_OR_RETURN(Statement* const insert,
+                   database.Prepare("INSERT INTO counters VALUES (?, ?, ?)"));
+  for (const auto& [name, value] : attempt.counters) {
+    insert->Bind(key).Bind(name);
+    if (value) {
+      std::visit([insert](auto number) { insert->Bind(number); }, *value);
+    } else {
+      insert->BindNull();
+    }
+    RETURN_IF_ERROR(insert->Run());
+  }
+  return {};
+}
+
+Status InsertStates(Database& database, int64_t key, std::string_view moment,
+                    const LayerReadings& readings) {
+  if (readings.empty()) return {};
+  ASSIGN_OR_RETURN(Statement* const insert,
+                   database.Prepare("INSERT INTO states VALUES (?, ?, ?, ?, ?, ?, ?, ?)"));
+  for (const auto& [layer, reading] : readings) {
+    insert->Bind(key).Bind(moment).Bind(layer);
+    if (const double* share = std::get_if<double>(&reading.value)) {
+      insert->Bind(*share);
+    } else if (const std::string* word = std::get_if<std::string>(&reading.value)) {
+      insert->Bind(std::string_view(*word));
+    } else {
+      insert->BindNull();
+    }
+    insert->BindTextOrNull(reading.proof).BindTextOrNull(reading.wanted);
+    RETURN_IF_ERROR(insert->Bind(AsInt(reading.reached)).Bind(reading.detail).Run());
+  }
+  return {};
+}
+
+Status InsertRemarks(Database& database, int64_t key, const Attempt& attempt) {
+  int64_t place = 0;
+  for (const std::string& fault : attempt.stream.faults) {
+    ASSIGN_OR_RETURN(Statement* const insert,
+                     database.Prepare("INSERT INTO stream_faults VALUES (?, ?, ?)"));
+    RETURN_IF_ERROR(insert->Bind(key).Bind(place++).Bind(fault).Run());
+  }
+  for (const auto& [field, reason] : attempt.null_reasons) {
+    ASSIGN_OR_RETURN(Statement* const insert,
+                     database.Prepare("INSERT INTO null_reasons VALUES (?, ?, ?)"));
+    RETURN_IF_ERROR(insert->Bind(key).Bind(field).Bind(reason).Run());
+  }
+  place = 0;
+  for (const Warning& warning : attempt.warnings) {
+    ASSIGN_OR_RETURN(Statement* const insert,
+                     database.Prepare("INSERT INTO warnings VALUES (?, ?, ?, ?)"));
+    RETURN_IF_ERROR(insert->Bind(key).Bind(place++).Bind(warning.code).Bind(warning.message).Run());
+  }
+  return {};
+}
+
+Attempt ReadOwnRow(const Statement& row) {
+  Attempt attempt;
+  attempt.run = row.Int(1);
+  attempt.id = row.Int(2);
+  int column = 3;
+  attempt.condition = row.Text(column++);
+  attempt.prime = row.Int(column++) != 0;
+  // An outcome that only a later version knows must not pass for a good one.
+  attempt.outcome = OutcomeFromName(row.Text(column++)).value_or(Outcome::kMalformed);
+  attempt.outcome_detail = row.Text(column++);
+  attempt.api = row.Text(column++);
+  attempt.first_token_channel = row.Text(column++);
+  attempt.stream.coalesced = AsBool(row.OptionalInt(column++));
+  attempt.connection.reused = AsBool(row.OptionalInt(column++));
+  attempt.connection.family = row.Text(column++);
+  attempt.connection.remote = row.Text(column++);
+  attempt.server_json = row.Text(column++);
+  attempt.extra_json = row.Text(column++);
+  for (StageTime& stage : attempt.stages) {
+    if (!row.IsNull(column)) stage.source = StageSourceFromName(row.Text(column));
+    ++column;
+  }
+  for (const IntegerField& field : IntegerFields()) field.at(attempt) = row.OptionalInt(column++);
+  return attempt;
+}
+
+using Places = std::unordered_map<int64_t, size_t>;  // key of an attempt -> its index
+
+// Runs `take(attempt, row)` for each row of a child table that belongs to the run. Column 0 is the
+// attempt's key.
+template <typename Take>
+Status ReadChildren(Database& database, int64_t run, const Places& places,
+                    std::vector<Attempt>& attempts, const std::string& table,
+                    const std::string& columns, const std::string& order, const Take& take) {
+  ASSIGN_OR_RETURN(
+      Statement* const select,
+      database.Prepare("SELECT child.attempt, " + columns + " FROM attempts JOIN " + table +
+                       " AS child ON child.attempt = attempts.key WHERE attempts.run = ? "
+                       "ORDER BY child.attempt, " +
+                       order));
+  select->Bind(run);
+  while (true) {
+    ASSIGN_OR_RETURN(const bool row, select->Step());
+    if (!row) return {};
+    take(attempts[places.at(select->Int(0))], *select);
+  }
+}
+
+void TakeCounter(Attempt& attempt, const Statement& row) {
+  std::optional<MetricValue>& place = attempt.counters[row.Text(1)];
+  switch (row.TypeOf(2)) {
+    case Statement::Type::kInteger:
+      place = row.Int(2);
+      break;
+    case Statement::Type::kReal:
+      place = row.Real(2);
+      break;
+    default:
+      break;
+  }
+}
+
+void TakeState(Attempt& attempt, const Statement& row) {
+  const std::string moment = row.Text(1);
+  LayerReadings& readings = moment == "before"    ? attempt.state_before
+                            : moment == "at_send" ? attempt.state_at_send
+                                                  : attempt.state_after;
+  LayerReading& reading = readings[row.Text(2)];
+  switch (row.TypeOf(3)) {
+    case Statement::Type::kInteger:
+    case Statement::Type::kReal:
+      reading.value = row.Real(3);
+      break;
+    case Statement::Type::kText:
+      reading.value = row.Text(3);
+      break;
+    case Statement::Type::kNull:
+      break;
+  }
+  reading.proof = row.Text(4);
+  reading.wanted = row.Text(5);
+  reading.reached = AsBool(row.OptionalInt(6));
+  reading.detail = row.Text(7);
+}
+
+void TakeSegment(Attempt& attempt, const Statement& row) {
+  attempt.segments.push_back(
+      {StageFromName(row.Text(1)).value_or(Stage::kUnattributed), row.Int(2), row.Int(3)});
+}
+
+void TakeLane(Attempt& attempt, const Statement& row) {
+  attempt.lanes.push_back({row.Text(1), row.Int(2), row.Int(3), row.OptionalInt(4)});
+}
+
+Status ReadAllChildren(Database& database, int64_t run, const Places& places,
+                       std::vector<Attempt>& attempts) {
+  const auto read = [&](const std::string& table, const std::string& columns,
+                        const std::string& order, const auto& take) {
+    return ReadChildren(database, run, places, attempts, table, columns, order, take);
+  };
+  RETURN_IF_ERROR(read("counters", "name, value", "name", TakeCounter));
+  RETURN_IF_ERROR(read("states",
+                       "moment, layer, value, proof, wanted, reached, child.detail AS detail",
+                       "moment, layer", TakeState));
+  RETURN_IF_ERROR(read("segments", "stage, start_ns, end_ns", "place", TakeSegment));
+  RETURN_IF_ERROR(read("lanes", "name, start_ns, end_ns, bytes", "place", TakeLane));
+  RETURN_IF_ERROR(
+      read("stream_faults", "fault", "place", [](Attempt& attempt, const Statement& row) {
+        attempt.stream.faults.push_back(row.Text(1));
+      }));
+  RETURN_IF_ERROR(
+      read("null_reasons", "field, reason", "field", [](Attempt& attempt, const Statement& row) {
+        attempt.null_reasons[row.Text(1)] = row.Text(2);
+      }));
+  return read("warnings", "code, message", "place", [](Attempt& attempt, const Statement& row) {
+    attempt.warnings.push_back({row.Text(1), row.Text(2)});
+  });
+}
+
+}  // namespace
+
+Status InsertAttempt(Database& database, const Attempt& attempt) {
+  RETURN_IF_ERROR(InsertOwnRow(database, attempt));
+  const int64_t key = database.LastRowId();
+  RETURN_IF_ERROR(InsertTimes(database, key, attempt));
+  RETURN_IF_ERROR(InsertCounters(database, key, attempt));
+  RETURN_IF_ERROR(InsertStates(database, key, "before", attempt.state_before));
+  RETURN_IF_ERROR(InsertStates(database, key, "at_send", attempt.state_at_send));
+  RETURN_IF_ERROR(InsertStates(database, key, "after", attempt.state_after));
+  return InsertRemarks(database, key, attempt);
+}
+
+Result<std::vector<Attempt>> ReadAttempts(Database& database, int64_t run, Detail detail) {
+  ASSIGN_OR_RETURN(Statement* const select, database.Prepare(SelectSql()));
+  select->Bind(run);
+  std::vector<Attempt> attempts;
+  Places places;
+  while (true) {
+    ASSIGN_OR_RETURN(const bool row, select->Step());
+    if (!row) break;
+    if (detail == Detail::kAll) places[select->Int(0)] = attempts.size();
+    attempts.push_back(ReadOwnRow(*select));
+  }
+  if (detail == Detail::kAll) RETURN_IF_ERROR(ReadAllChildren(database, run, places, attempts));
+  return attempts;
+}
+
+}  // namespace rouse::results
