@@ -1,7 +1,17 @@
 #include "cli/commands.h"
 
-namespace rouse::cli {
+#include <array>
 
-std::span<const Command> Commands() { return {}; }
+namespace rouse::cli {
+namespace {
+
+// In the order in which `rouse --help` lists them.
+constexpr auto kCommands = std::to_array<Command>({
+    {"models", "the models that are here, and how to get the default one", RunModels},
+});
+
+}  // namespace
+
+std::span<const Command> Commands() { return kCommands; }
 
 }  // namespace rouse::cli

@@ -16,4 +16,6 @@ struct Command {
 
 std::span<const Command> Commands();
 
+int RunModels(int argc, const char* const* argv);
+
 }  // namespace rouse::cli

