@@ -1,0 +1,1 @@
+"""What ./dev does, one concern a file. main.py is the list of commands."""

@@ -1,0 +1,122 @@
+"""The checks and tests of ./dev check and ./dev test. All of them run, also after one has failed,
+so that one run tells everything; only a failed build ends it at once."""
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+from devlib import build, engine, lint, paths, venv
+from devlib.report import Report, StepFailed, log_path, run_logged
+
+CXX_FOLDERS = ("src", "tests", "bench")
+
+
+def cxx_files() -> list[Path]:
+    return sorted(path for folder in CXX_FOLDERS for path in (paths.ROOT / folder).rglob("*")
+                  if path.suffix in (".cc", ".h") and path.is_file())
+
+
+def layers(step) -> None:
+    step.begin("folders, includes, limits")
+    run_logged(step, [sys.executable, paths.ROOT / "tools" / "check_layers.py"], "layers",
+               what="the layout or a limit is broken")
+
+
+def clang_format(step) -> Path:
+    return venv.program(venv.ensure(step, "test"), "clang-format")
+
+
+def format_check(step) -> None:
+    files = cxx_files()
+    step.begin(f"clang-format, {len(files)} files")
+    run_logged(step, [clang_format(step), "--dry-run", "-Werror", *files], "format",
+               what="not formatted: ./dev fmt")
+
+
+def format_in_place(step) -> None:
+    files = cxx_files()
+    step.begin(f"clang-format, {len(files)} files")
+    run_logged(step, [clang_format(step), "-i", *files], "fmt", what="clang-format failed")
+
+
+def summary_of(log_name: str, *marks: str) -> list[str]:
+    log = log_path(log_name)
+    if not log.exists():
+        return []
+    lines = log.read_text(errors="replace").splitlines()
+    return [line for line in lines if any(mark in line for mark in marks)][-1:]
+
+
+def unit_tests(step, configuration) -> None:
+    step.begin("ctest")
+    lines = run_logged(
+        step,
+        ["ctest", "--test-dir", configuration.directory, "--output-on-failure", "--no-tests=error",
+         "-j", str(engine.jobs())],
+        "ctest", progress=r"^\s*(\d+)/(\d+) Test", tail=60, what="unit tests failed")
+    total = [line for line in lines if "tests passed" in line]
+    step.note(total[-1] if total else "ok")
+
+
+def python_tests(step, configuration, arguments, log_name, extra_env=None) -> None:
+    environment = venv.ensure(step, "test")
+    step.begin("pytest " + " ".join(arguments))
+    lines = run_logged(
+        step, [venv.program(environment, "python"), "-m", "pytest", *arguments],
+        log_name, cwd=paths.ROOT, tail=80, what="tests failed",
+        env={"ROUSE_BINARY": str(build.rouse_binary(configuration)),
+             "PYTHONDONTWRITEBYTECODE": "1", **(extra_env or {})})
+    step.note(lines[-1].strip("= ") if lines else "ok")
+
+
+def test_env(configuration, model, peer) -> dict:
+    return {"ROUSE_BINARY": str(build.rouse_binary(configuration)), "ROUSE_MODEL": str(model),
+            "ROUSE_LLAMA_SERVER": str(peer)}
+
+
+def run_checks(report: Report, configuration, prefix, end_to_end=None) -> int:
+    report.check("layers", layers)
+    report.check("format", format_check)
+    report.step("rouse", lambda step: build.build(step, configuration, prefix, ["all"]))
+    report.check("lint", lambda step: lint.run(step, configuration.directory, cxx_files()))
+    report.check("unit tests", lambda step: unit_tests(step, configuration))
+    summaries = summary_of("ctest", "tests passed", "tests failed")
+    if end_to_end:
+        env = test_env(configuration, end_to_end["model"], end_to_end["peer"])
+        report.check("end-to-end tests", lambda step: python_tests(
+            step, configuration, end_to_end["arguments"], "pytest", env))
+    else:
+        report.check("tests of tools/", lambda step: python_tests(
+            step, configuration, ["tools"], "pytest"))
+    summaries += summary_of("pytest", " passed", " failed", " error", "no tests ran")
+    report.finish()
+    for line in summaries:
+        print(line)
+    if report.failures:
+        print(f"FAILED: {', '.join(report.failures)} ({paths.LOGS})")
+        return 1
+    return 0
+
+
+def benchmarks() -> list[str]:
+    """bench/NAME.cc is a program NAME of build/PRESET/bench; bench/NAME.py runs with the tools'
+    Python."""
+    folder = paths.ROOT / "bench"
+    return sorted({path.stem for path in folder.glob("*") if path.suffix in (".cc", ".py")})
+
+
+def run_benchmark(configuration, words, model, peer) -> int:
+    name, *rest = words
+    script = paths.ROOT / "bench" / f"{name}.py"
+    if script.exists():
+        directory = Report(total=1).step("Python tools", lambda step: venv.ensure(step, "test"))
+        command = [str(venv.program(directory, "python")), str(script), *rest]
+    else:
+        program = configuration.directory / "bench" / name
+        if not program.exists():
+            raise StepFailed(f"{program} was not built; bench/CMakeLists.txt lists the benchmarks")
+        command = [str(program), *rest]
+    env = {**os.environ, **test_env(configuration, model, peer)}
+    return subprocess.run(command, env=env, check=False).returncode
+
+
