@@ -7,7 +7,7 @@ import pytest
 
 CHECK = Path(__file__).with_name("check_layers.py")
 CLEAN = {
-    "src/base/error.h": "#pragma once\nnamespace rouse {\nstruct Error {};\n}  // namespace rouse\n",
+    "src/base/error.h": "#pragma once\nnamespace rouse {\nstruct Error {};\n}  // rouse\n",
     "src/base/CMakeLists.txt": "rouse_folder(NAME base\n  SOURCES error.cc)\n",
     "src/os/psi.cc": '#include "os/psi.h"\n\n#include "base/error.h"\n',
     "src/os/psi.h": "#pragma once\n",

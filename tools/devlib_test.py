@@ -1,0 +1,234 @@
+"""The parts of ./dev that can be tested without installing anything."""
+import io
+import json
+import os
+import subprocess
+import sys
+import tarfile
+import threading
+import time
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[1]
+sys.path.insert(0, str(ROOT / "tools"))
+
+from devlib import build, debian, engine, fetch, lint, main, paths, report  # noqa: E402
+
+
+@pytest.fixture(autouse=True)
+def own_folders(tmp_path, monkeypatch):
+    monkeypatch.setenv("ROUSE_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setattr(paths, "LOGS", tmp_path / "logs")
+    monkeypatch.setattr(paths, "BUILD", tmp_path / "build")
+
+
+def test_steps_are_numbered_lines_when_stderr_is_no_terminal(capsys):
+    told = report.Report(total=2)
+    told.step("first", lambda step: step.begin("working"))
+    told.step("second", lambda step: step.note("ok"))
+    told.finish()
+    lines = capsys.readouterr().err.splitlines()
+    assert lines[0] == "[1/2] first               working ..."
+    assert lines[1].startswith("[1/2] first               working  ")
+    assert lines[1].endswith(" s")
+    assert lines[2].startswith("[2/2] second              ok  ")
+
+
+def test_steps_without_work_are_one_line_together(capsys):
+    told = report.Report(total=2)
+    told.step("first", lambda step: step.note("there"))
+    told.step("second", lambda step: None)
+    told.finish()
+    assert capsys.readouterr().err.startswith("2 set-up steps: all in place, 0.0 s\n")
+
+
+def test_a_failed_step_names_itself_its_command_its_log_and_the_last_lines(capsys):
+    told = report.Report(total=1)
+    with pytest.raises(report.StepFailed):
+        told.step("engine build", lambda step: report.run_logged(
+            step, ["sh", "-c", "echo broken; exit 7"], "try"))
+    text = capsys.readouterr().err
+    assert "[1/1] engine build        FAILED" in text
+    assert "sh ended with status 7" in text
+    assert "command: sh -c 'echo broken; exit 7'" in text
+    assert f"log:     {paths.LOGS / 'try.log'}" in text
+    assert "| broken" in text
+    assert (paths.LOGS / "try.log").read_text() == "$ sh -c 'echo broken; exit 7'\nbroken\n"
+
+
+def test_a_failed_check_is_counted_and_the_next_one_still_runs(capsys):
+    told = report.Report(total=2)
+    assert not told.check("one", lambda step: report.run_logged(step, ["false"], "one"))
+    assert told.check("two", lambda step: None)
+    assert told.failures == ["one"]
+    assert "FAILED" in capsys.readouterr().err
+
+
+def test_a_command_that_is_not_there_is_a_failed_step():
+    with pytest.raises(report.StepFailed, match="No such file"):
+        report.run_logged(None, ["/nowhere/at-all"], "none")
+
+
+def test_progress_is_read_from_the_output(tmp_path):
+    seen = []
+
+    class Step:
+        def progress(self, done, total):
+            seen.append((done, total))
+
+    report.run_logged(Step(), ["printf", "[1/4] a\\nnoise\\n[4/4] b\\n"], "progress",
+                      progress=engine.NINJA_PROGRESS)
+    assert seen == [(1, 4), (4, 4)]
+
+
+def test_the_list_of_packages_leaves_out_what_a_command_provides(monkeypatch):
+    monkeypatch.setattr(debian.shutil, "which", lambda name: "/x" if name == "cmake" else None)
+    run = debian.wanted(("run",))
+    assert "libssl-dev" in run
+    assert "cmake" not in run
+    assert "ninja-build" in run
+    assert "strace" not in run
+    assert "strace" in debian.wanted(("run", "test"))
+
+
+def test_without_root_or_sudo_the_exact_command_is_told(monkeypatch):
+    monkeypatch.setattr(debian, "missing", lambda packages: ["libssl-dev"])
+    monkeypatch.setattr(debian.os, "geteuid", lambda: 1000)
+    real_which = debian.shutil.which
+    monkeypatch.setattr(debian.shutil, "which",
+                        lambda name: None if name == "sudo" else real_which(name))
+    with pytest.raises(report.StepFailed) as failure:
+        debian.ensure(report.Step(report.Report(1), 1, "x"), ("run",))
+    assert failure.value.command == "apt-get update && apt-get install libssl-dev"
+
+
+def make_tar(path: Path, members: dict[str, bytes]) -> None:
+    with tarfile.open(path, "w:gz") as tar:
+        for name, content in members.items():
+            entry = tarfile.TarInfo(name)
+            entry.size = len(content)
+            tar.addfile(entry, io.BytesIO(content))
+        link = tarfile.TarInfo("top/vendor/llama.cpp/link")
+        link.type, link.linkname = tarfile.SYMTYPE, "/etc/passwd"
+        tar.addfile(link)
+
+
+def test_only_the_wanted_subtree_is_unpacked_and_nothing_outside(tmp_path):
+    make_tar(tmp_path / "a.tar.gz", {
+        "top/vendor/llama.cpp/include/llama.h": b"h", "top/vendor/llama.cpp/.git/HEAD": b"x",
+        "top/setup.py": b"no", "top/vendor/llama.cppx/y": b"no",
+        "top/vendor/llama.cpp/../../../../evil": b"no"})
+    fetch.extract_tree(tmp_path / "a.tar.gz", "vendor/llama.cpp", tmp_path / "out")
+    assert [str(path.relative_to(tmp_path / "out")) for path in (tmp_path / "out").rglob("*")
+            if path.is_file()] == ["include/llama.h"]
+    assert not (tmp_path.parent / "evil").exists()
+
+
+def test_a_model_file_that_changed_after_its_check_is_not_taken_for_checked(tmp_path):
+    target, pin = tmp_path / "m.gguf", {"file_sha256": "aa"}
+    target.write_bytes(b"model")
+    assert not fetch.is_checked(target, pin)
+    fetch.mark_checked(target, pin)
+    assert fetch.is_checked(target, pin)
+    target.write_bytes(b"other")
+    os.utime(target, ns=(1, 1))
+    assert not fetch.is_checked(target, pin)
+
+
+def test_the_engine_directory_depends_on_source_flags_compiler_and_processor(monkeypatch):
+    source = Path("/x/source-1")
+    first = engine.directory_for(source, [])
+    assert first == engine.directory_for(source, [])
+    others = {engine.directory_for(Path("/x/source-2"), []),
+              engine.directory_for(source, ["-DGGML_CUDA=ON"])}
+    monkeypatch.setattr(engine, "cpu_facts", lambda: ["another processor"])
+    others.add(engine.directory_for(source, []))
+    monkeypatch.setattr(engine, "compiler_facts", lambda: ["another compiler"])
+    others.add(engine.directory_for(source, []))
+    assert len(others | {first}) == 5
+
+
+def test_two_at_once_wait_for_each_other():
+    order = []
+
+    def second():
+        with paths.locked("thing"):
+            order.append("second")
+
+    with paths.locked("thing"):
+        thread = threading.Thread(target=second)
+        thread.start()
+        time.sleep(0.2)
+        order.append("first")
+    thread.join(10)
+    assert order == ["first", "second"]
+
+
+def test_cmake_variables_are_kept_for_the_next_command_and_split_from_engine_flags():
+    given = ["-DROUSE_ENGINE_FLAGS=-DGGML_CUDA=ON -DGGML_LTO=ON", "-DROUSE_LLAMA_SOURCE=/src"]
+    configuration, rest = main.take_options(["--preset", "debug", *given, "rouse", "--", "-DX"])
+    assert rest == ["rouse", "-DX"]
+    assert configuration.directory == paths.BUILD / "debug"
+    assert configuration.engine_flags() == ["-DGGML_CUDA=ON", "-DGGML_LTO=ON"]
+    assert configuration.cmake_arguments() == ["-DROUSE_LLAMA_SOURCE=/src"]
+    assert configuration.own_engine() == "/src"
+    assert build.Configuration("debug", []).arguments == given
+    assert build.Configuration("release", []).arguments == []
+
+
+def test_options_of_rouse_are_not_taken(monkeypatch):
+    configuration, rest = main.take_options(["--preset", "layers", "--repeat", "12"])
+    assert rest == ["--preset", "layers", "--repeat", "12"]
+    assert configuration.preset == "release"
+
+
+def test_lint_looks_again_when_an_included_header_changes(tmp_path, monkeypatch):
+    monkeypatch.setattr(paths, "ROOT", tmp_path)
+    (tmp_path / "src" / "base").mkdir(parents=True)
+    for name, text in (("a.cc", '#include "base/b.h"\n'), ("b.h", '#include "base/c.h"\n'),
+                       ("c.h", '#include "base/b.h"\n#include <x>\n'), ("d.h", "")):
+        (tmp_path / "src" / "base" / name).write_text(text)
+    found = lint.project_includes(tmp_path / "src" / "base" / "a.cc", {})
+    assert sorted(path.name for path in found) == ["a.cc", "b.h", "c.h"]
+
+
+def test_the_pins_are_complete():
+    for name, pin in paths.pins().items():
+        assert "==" in pin["package"], name
+        assert len(pin["sha256"]) == 64, name
+    for requirements in ROOT.glob("tools/requirements-*.txt"):
+        entries = [line for line in requirements.read_text().splitlines()
+                   if line and not line.startswith((" ", "#"))]
+        assert entries
+        assert all("==" in entry and entry.endswith("\\") for entry in entries), requirements
+
+
+@pytest.mark.parametrize(("words", "status", "said"), [
+    (["help"], 0, "./dev run"), ([], 2, "./dev run"), (["tets"], 2, "no command tets"),
+    (["clean", "everything"], 2, "clean takes --cache only"), (["fmt", "x"], 2, "no argument x"),
+])
+def test_the_command_line(words, status, said):
+    answer = subprocess.run([ROOT / "dev", *words], capture_output=True, text=True, check=False)
+    assert answer.returncode == status
+    assert said in answer.stdout + answer.stderr
+
+
+def test_clean_removes_the_cache_that_dev_made_and_keeps_models_of_the_user(tmp_path, capsys):
+    cache = paths.cache_dir()
+    pinned = paths.pins()["model"]["file"]
+    for name in (f"models/{pinned}", "models/mine.gguf", "engine/x", "lint/y"):
+        (cache / name).parent.mkdir(parents=True, exist_ok=True)
+        (cache / name).write_text("x")
+    assert main.main(["clean"]) == 0
+    assert (cache / "engine" / "x").exists()
+    assert main.main(["clean", "--cache"]) == 0
+    assert [str(path.relative_to(cache)) for path in cache.rglob("*") if path.is_file()] == [
+        "models/mine.gguf"]
+    assert "removing" in capsys.readouterr().out
+
+
+def test_arguments_are_stored_as_json():
+    configuration = build.Configuration("asan", ["-DA=b c"])
+    assert json.loads(configuration.kept_file.read_text()) == ["-DA=b c"]
