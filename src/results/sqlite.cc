@@ -1,7 +1,9 @@
 #include "results/sqlite.h"
 
 #include <sqlite3.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/statvfs.h>
 
 #include <cerrno>
 #include <climits>
@@ -55,6 +57,22 @@ Error OpenError(const std::string& path, bool writable, int code, const char* te
   return {ErrorCode::kPermission,
           "cannot open the database " + path + " (" + text + ", code " + std::to_string(code) +
               ").\nMake the file and its directory accessible, or name another with --db."};
+}
+
+// Whether a failed write is explained by a full disk or a limit on file size. SQLite reports the
+// latter as a plain I/O error, and its errno is gone by the time that we are asked.
+bool OutOfSpace(const std::string& path) {
+  struct statvfs disk{};
+  constexpr uint64_t kLittle = 1U << 20U;
+  if (statvfs(path.c_str(), &disk) == 0 && disk.f_bavail * disk.f_frsize < kLittle) return true;
+  rlimit limit{};
+  if (getrlimit(RLIMIT_FSIZE, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY) return false;
+  for (const char* const suffix : {"", "-wal", "-shm", "-journal"}) {
+    struct stat info{};
+    if (stat((path + suffix).c_str(), &info) != 0) continue;
+    if (static_cast<uint64_t>(info.st_size) + kLittle >= limit.rlim_cur) return true;
+  }
+  return false;
 }
 
 }  // namespace
@@ -170,8 +188,14 @@ Result<std::unique_ptr<Database>> Database::Open(const std::string& path, bool w
     return error;
   }
   sqlite3_extended_result_codes(handle, 1);
-  sqlite3_busy_timeout(handle, kBusyTimeoutMs);
-  return std::unique_ptr<Database>(new Database(path, handle));
+  auto database = std::unique_ptr<Database>(new Database(path, handle));
+  database->SetBusyTimeout(kBusyTimeoutMs);
+  return database;
+}
+
+void Database::SetBusyTimeout(int timeout_ms) {
+  busy_timeout_ms_ = timeout_ms;
+  sqlite3_busy_timeout(handle_, timeout_ms);
 }
 
 Database::~Database() {
@@ -243,16 +267,16 @@ Error Database::ErrorOf(int code) const {
     case SQLITE_BUSY:
     case SQLITE_LOCKED:
       return {ErrorCode::kState, "the database " + path_ +
-                                     " is locked: another process has been writing for more than " +
-                                     std::to_string(kBusyTimeoutMs / 1000) +
-                                     " s.\nWait for it or end it, or name another with --db."};
+                                     " is locked: another process has been writing for " +
+                                     std::to_string(busy_timeout_ms_) +
+                                     " ms.\nWait for it or end it, or name another with --db."};
     case SQLITE_FULL:
       return {ErrorCode::kIo, "the disk is full: cannot write to the database " + path_ + "." +
                                   kept +
                                   "\nFree some space there, or name a file on another disk "
                                   "with --db."};
     case SQLITE_IOERR:
-      if (system_errno == ENOSPC || system_errno == EDQUOT || system_errno == EFBIG) {
+      if (OutOfSpace(path_)) {
         return {ErrorCode::kIo, "no space for the database " + path_ + " (" + detail + ")." + kept +
                                     "\nFree some space there (or raise the quota or file-size "
                                     "limit), or name a file on another disk with --db."};

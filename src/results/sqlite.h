@@ -79,6 +79,8 @@ class Database {
   // Whether the file could only be opened for reading.
   bool ReadOnly() const;
   const std::string& path() const { return path_; }
+  // How long to wait for another process's transaction; 10 s unless set.
+  void SetBusyTimeout(int timeout_ms);
 
   // What `code` means for this file, and what to do about it.
   Error ErrorOf(int code) const;
@@ -88,6 +90,7 @@ class Database {
 
   std::string path_;
   sqlite3* handle_;
+  int busy_timeout_ms_ = 0;
   std::unordered_map<std::string, std::unique_ptr<Statement>> statements_;
 };
 
