@@ -7,6 +7,7 @@
 #include <atomic>
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -34,7 +35,6 @@ struct WarmOptions {
 struct WarmProgress {
   int64_t done_bytes = 0;  // of wanted_bytes, resident ones included
   int64_t wanted_bytes = 0;
-  int64_t read_bytes = 0;  // brought in by this call, by windows that were not wholly resident
   int64_t elapsed_ns = 0;
 };
 // Called at most every 50 ms and at the end, from one thread at a time.
@@ -42,17 +42,24 @@ using WarmProgressFn = std::function<void(const WarmProgress&)>;
 
 struct WarmReport {
   int64_t file_bytes = 0;
-  int64_t wanted_bytes = 0;   // of the ranges asked for
-  int64_t skipped_bytes = 0;  // were resident
-  int64_t read_bytes = 0;     // windows brought in
+  int64_t wanted_bytes = 0;  // of the ranges asked for, in whole pages
+  // Of wanted_bytes, before the call. Empty when residency could not be read (not our file).
+  std::optional<int64_t> resident_before_bytes;
   int64_t duration_ns = 0;
   ReadMethod method = ReadMethod::kPopulate;
   int threads = 1;
+
+  // What had to come from the device, if that is known.
+  std::optional<int64_t> ReadBytes() const {
+    if (!resident_before_bytes.has_value()) return std::nullopt;
+    return wanted_bytes - *resident_before_bytes;
+  }
 };
 
 // The leading `fraction` (0 to 1) of a file as it lies on disk.
 // kInterrupted when cancelled (what was read stays), kExhausted when it would not fit in memory,
-// kIo when the device or the file fails (a file that was cut meanwhile included: never SIGBUS).
+// kCorrupt when the file was cut meanwhile (never SIGBUS), kIo when the device fails. An empty file
+// is done at once.
 Result<WarmReport> WarmFile(const std::string& path, double fraction, const WarmOptions& options,
                             const WarmProgressFn& progress = {});
 
@@ -61,7 +68,8 @@ Result<WarmReport> WarmRanges(const std::string& path, std::span<const gguf::Fil
                               const WarmOptions& options, const WarmProgressFn& progress = {});
 
 // The same on a mapping that the caller holds (a model's weights): the pages are then also in its
-// page table, so that computing takes no faults, and there is one read-ahead state. `address` is
+// page table, so that computing takes no faults, and there is one read-ahead state. Resident pages
+// are therefore not skipped, nor is memory checked (the caller has planned it). `address` is
 // where the file's byte 0 is mapped, `mapped_bytes` how much is. The mapping must outlive the call.
 // kUnsupported where MADV_POPULATE_READ is missing.
 Result<WarmReport> WarmMapping(const void* address, int64_t mapped_bytes,
