@@ -90,6 +90,8 @@ constexpr auto kMetrics = std::to_array<Metric>({
     {"target_processes", "count", kInt, MetricHome::kCounter, "processes of the tree"},
     // The machine.
     {"psi_cpu_some_us", "us", kInt, MetricHome::kCounter, "some task waited for a CPU"},
+    {"psi_cpu_full_us", "us", kInt, MetricHome::kCounter,
+     "every task of the target's cgroup that wanted to run waited for a CPU"},
     {"psi_io_some_us", "us", kInt, MetricHome::kCounter, "some task waited for I/O"},
     {"psi_io_full_us", "us", kInt, MetricHome::kCounter,
      "every task that wanted to run waited"
