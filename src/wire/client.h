@@ -63,7 +63,8 @@ class Connection {
 };
 
 struct PerformOptions {
-  // The intended send time; empty means now. When it has passed, the lateness counts.
+  // The intended send time; empty means now. Waited for when it lies ahead; when it has passed, the
+  // lateness counts.
   std::optional<MonoTime> intended_send;
   // Checked at least every 100 ms; true ends the exchange as `interrupted`.
   const std::atomic<bool>* interrupt = nullptr;

@@ -75,6 +75,10 @@ struct ConnectionFacts {
   std::string remote;  // "127.0.0.1:8080", "[::1]:8080", the socket's path
   std::string local;   // "127.0.0.1:53122"; "" for Unix sockets
   std::string tls;     // "TLSv1.3", or ""
+  // The host's name has IPv4 and IPv6 addresses: which one answers is a race that costs time.
+  bool two_families = false;
+  // The kernel's smallest round-trip time of the connection; empty on Unix sockets.
+  std::optional<int64_t> round_trip_ns;
   // errno of the last failed connect; ECONNREFUSED while a server is starting.
   std::optional<int> connect_errno;
 };
