@@ -60,6 +60,11 @@ constexpr auto kMetrics = std::to_array<Metric>({
     {"stream_token_events", "count", kInt, MetricHome::kStream, "events that carried tokens"},
     {"stream_pings", "count", kInt, MetricHome::kStream, "comments, empty data and pings"},
     {"stream_reads", "count", kInt, MetricHome::kStream, "reads of the socket that brought bytes"},
+    // The client's own error bar.
+    {"client_read_delay_ns", "ns", kInt, MetricHome::kCounter,
+     "from the kernel's receive stamp to the read that completed the first token"},
+    {"client_read_delay_max_ns", "ns", kInt, MetricHome::kCounter,
+     "the largest such delay of all reads of the answer"},
     // The target's whole process tree.
     {"target_read_bytes", "bytes", kInt, MetricHome::kCounter, "read from the block layer"},
     {"target_write_bytes", "bytes", kInt, MetricHome::kCounter, "sent to the block layer"},
