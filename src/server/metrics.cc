@@ -1,0 +1,195 @@
+#include "server/metrics.h"
+
+#include <cstdio>
+
+#include "base/check.h"
+
+namespace rouse::server {
+namespace {
+
+std::string Number(double value) {
+  std::array<char, 40> text{};
+  std::snprintf(text.data(), text.size(), "%.9g", value);
+  return text.data();
+}
+
+double Seconds(int64_t ns) { return static_cast<double>(ns) / kNsPerSecond; }
+
+int64_t BucketLimitNs(int bucket) { return kNsPerMs << bucket; }
+
+// A label's value: backslash, quote and line break are escaped.
+std::string LabelValue(std::string_view text) {
+  std::string escaped;
+  for (const char letter : text) {
+    if (letter == '\n') {
+      escaped += "\\n";
+      continue;
+    }
+    if (letter == '"' || letter == '\\') escaped += '\\';
+    escaped += letter;
+  }
+  return escaped;
+}
+
+void Head(std::string& out, std::string_view name, std::string_view type, std::string_view help) {
+  out += "# HELP ";
+  out += name;
+  out += ' ';
+  out += help;
+  out += "\n# TYPE ";
+  out += name;
+  out += ' ';
+  out += type;
+  out += '\n';
+}
+
+void Sample(std::string& out, std::string_view name, const std::string& labels,
+            const std::string& value) {
+  out += name;
+  if (!labels.empty()) {
+    out += '{';
+    out += labels;
+    out += '}';
+  }
+  out += ' ';
+  out += value;
+  out += '\n';
+}
+
+}  // namespace
+
+std::string_view RequestOutcomeName(RequestOutcome outcome) {
+  switch (outcome) {
+    case RequestOutcome::kOk:
+      return "ok";
+    case RequestOutcome::kCancelled:
+      return "cancelled";
+    case RequestOutcome::kRefused:
+      return "refused";
+    case RequestOutcome::kOverload:
+      return "overload";
+    case RequestOutcome::kFailed:
+      return "failed";
+  }
+  CHECK(false);
+}
+
+void Histogram::Observe(int64_t ns) {
+  int bucket = 0;
+  while (bucket < kBuckets && ns > BucketLimitNs(bucket)) ++bucket;
+  ++counts_[static_cast<size_t>(bucket)];
+  sum_ns_ += ns;
+}
+
+void Histogram::Render(std::string& out, std::string_view name, const std::string& labels) const {
+  const std::string base(name);
+  const std::string comma = labels.empty() ? "" : ",";
+  int64_t total = 0;
+  for (int bucket = 0; bucket <= kBuckets; ++bucket) {
+    total += counts_[static_cast<size_t>(bucket)];
+    const std::string limit = bucket == kBuckets ? "+Inf" : Number(Seconds(BucketLimitNs(bucket)));
+    Sample(out, base + "_bucket", labels + comma + "le=\"" + limit + "\"", std::to_string(total));
+  }
+  Sample(out, base + "_sum", labels, Number(Seconds(sum_ns_)));
+  Sample(out, base + "_count", labels, std::to_string(total));
+}
+
+void Metrics::CountRequest(RequestOutcome outcome) {
+  const std::lock_guard lock(mutex_);
+  ++requests_[static_cast<size_t>(outcome)];
+}
+
+void Metrics::ObserveFirstToken(int64_t ttft_ns, const std::vector<TimelineSegment>& segments) {
+  std::map<std::string_view, int64_t> sums;
+  for (const TimelineSegment& segment : segments) {
+    sums[segment.stage] += segment.end - segment.start;
+  }
+  const std::lock_guard lock(mutex_);
+  ttft_.Observe(ttft_ns);
+  for (const auto& [stage, ns] : sums) {
+    const auto found = stages_.try_emplace(std::string(stage)).first;
+    found->second.Observe(ns);
+  }
+}
+
+void Metrics::CountTokens(int64_t prompt, int64_t cached, int64_t generated) {
+  const std::lock_guard lock(mutex_);
+  prompt_tokens_ += prompt;
+  cached_tokens_ += cached;
+  generated_tokens_ += generated;
+}
+
+void Metrics::ObserveLoad(bool ok, int64_t duration_ns) {
+  const std::lock_guard lock(mutex_);
+  ++loads_[ok ? 1 : 0];
+  if (ok) load_.Observe(duration_ns);
+}
+
+std::string Metrics::Render(const Gauges& gauges) const {
+  std::string out;
+  const std::string model = "model=\"" + LabelValue(gauges.model) + "\"";
+  const auto counter = [&](std::string_view name, std::string_view help, int64_t value) {
+    Head(out, name, "counter", help);
+    Sample(out, name, "", std::to_string(value));
+  };
+  const auto gauge = [&](std::string_view name, std::string_view help, const std::string& labels,
+                         const std::string& value) {
+    Head(out, name, "gauge", help);
+    Sample(out, name, labels, value);
+  };
+
+  const std::lock_guard lock(mutex_);
+  gauge("rouse_build_info", "Always 1; the label tells the version.",
+        "version=\"" ROUSE_VERSION "\"", "1");
+  Head(out, "rouse_requests_total", "counter", "Requests for text by how they ended.");
+  for (int outcome = 0; outcome < kRequestOutcomeCount; ++outcome) {
+    const auto name = RequestOutcomeName(static_cast<RequestOutcome>(outcome));
+    Sample(out, "rouse_requests_total", "outcome=\"" + std::string(name) + "\"",
+           std::to_string(requests_[static_cast<size_t>(outcome)]));
+  }
+  Head(out, "rouse_loads_total", "counter", "Loads of the model by how they ended.");
+  Sample(out, "rouse_loads_total", "result=\"ok\"", std::to_string(loads_[1]));
+  Sample(out, "rouse_loads_total", "result=\"failed\"", std::to_string(loads_[0]));
+  counter("rouse_prompt_tokens_total", "Prompt tokens, cached ones included.", prompt_tokens_);
+  counter("rouse_cached_tokens_total", "Prompt tokens that were reused from the request before.",
+          cached_tokens_);
+  counter("rouse_generated_tokens_total", "Generated tokens.", generated_tokens_);
+
+  Head(out, "rouse_ttft_seconds", "histogram",
+       "From a request's arrival to the departure of its first token.");
+  ttft_.Render(out, "rouse_ttft_seconds", "");
+  Head(out, "rouse_stage_seconds", "histogram",
+       "What requests waited for until their first token, by stage.");
+  for (const auto& [stage, histogram] : stages_) {
+    histogram.Render(out, "rouse_stage_seconds", "stage=\"" + stage + "\"");
+  }
+  Head(out, "rouse_load_seconds", "histogram", "Loads of the model that succeeded.");
+  load_.Render(out, "rouse_load_seconds", "");
+
+  gauge("rouse_queue_waiting", "Requests that wait for the engine.", "",
+        std::to_string(gauges.queue_waiting));
+  gauge("rouse_queue_limit", "Requests that may wait; one more gets 429.", "",
+        std::to_string(gauges.queue_limit));
+  gauge("rouse_requests_running", "Requests that the engine works on.", "",
+        std::to_string(gauges.running));
+  gauge("rouse_connections", "Open connections.", "", std::to_string(gauges.connections));
+  gauge("rouse_model_loaded", "1 when the model could answer at once.", model,
+        gauges.loaded ? "1" : "0");
+  gauge("rouse_model_loading", "1 while the model is being loaded.", model,
+        gauges.loading ? "1" : "0");
+  if (gauges.memory_bytes) {
+    gauge("rouse_model_memory_bytes", "Memory that tokenizer, weights and context hold.", model,
+          std::to_string(*gauges.memory_bytes));
+  }
+  if (gauges.prefix_tokens) {
+    gauge("rouse_prefix_tokens", "Tokens whose state the context holds.", model,
+          std::to_string(*gauges.prefix_tokens));
+  }
+  if (gauges.resident_ratio) {
+    gauge("rouse_model_resident_ratio", "Share of the model's file in the page cache.", model,
+          Number(*gauges.resident_ratio));
+  }
+  return out;
+}
+
+}  // namespace rouse::server
