@@ -1,0 +1,15 @@
+// Attempts as a trace for a timeline viewer (the JSON of Chrome's trace events, which Perfetto and
+// about:tracing open): a process per attempt, with rows for the client's waits, the request's
+// segments and each background lane. Time 0 of each is its intended send.
+#pragma once
+
+#include <span>
+#include <string>
+
+#include "results/attempt.h"
+
+namespace rouse::report {
+
+std::string TraceJson(std::span<const results::Attempt> attempts);
+
+}  // namespace rouse::report
