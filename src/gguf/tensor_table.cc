@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <string_view>
+#include <tuple>
 
 namespace rouse::gguf {
 namespace {
@@ -50,7 +51,9 @@ std::string ShapeText(const std::vector<int64_t>& dims) {
 Status PlaceTensors(Header& header) {
   if (header.tensors.empty()) return {};
   RETURN_IF_ERROR(CheckNamesAreUnique(header));
-  std::ranges::stable_sort(header.tensors, {}, &Tensor::offset);
+  std::ranges::sort(header.tensors, [](const Tensor& a, const Tensor& b) {
+    return std::tie(a.offset, a.bytes, a.name) < std::tie(b.offset, b.bytes, b.name);
+  });
   // Tensor offsets are at most the file's size and sizes at most 2^62: sums do not overflow.
   int64_t needed_bytes = header.data_offset;
   for (Tensor& tensor : header.tensors) {
