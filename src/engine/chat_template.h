@@ -22,8 +22,8 @@ class ChatTemplate {
   static const std::string& DefaultSource();
 
   struct SpecialTexts {
-    std::string bos;
-    std::string eos;
+    std::string bos = {};
+    std::string eos = {};
     // The tokenizer adds them itself: then they are taken off the rendered text.
     bool strip_bos = false;
     bool strip_eos = false;

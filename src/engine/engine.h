@@ -28,7 +28,7 @@ using Token = int32_t;
 enum class FlashAttention { kAuto, kOn, kOff };
 
 struct EngineOptions {
-  std::string model_path;
+  std::string model_path = {};
   int64_t context_tokens = 2048;  // prompt plus answer; 0 = as long as the model was trained for
   // Threads of compute; 0 = one per physical core that this process may run on.
   int threads = 0;
@@ -53,21 +53,21 @@ struct SamplingParams {
   double min_p = 0.05;       // 0 = off
   // Same seed, same prompt, same build and options: same answer. Empty = a fresh random one, which
   // the report tells.
-  std::optional<uint32_t> seed;
+  std::optional<uint32_t> seed = {};
 };
 
 struct LoadReport {
-  MonoTime start;
-  MonoTime end;
-  std::vector<Step> steps;       // by start; the tokenizer and weights overlap
+  MonoTime start = {};
+  MonoTime end = {};
+  std::vector<Step> steps = {};  // by start; the tokenizer and weights overlap
   bool tokenizer_kept = false;   // from an earlier load
   bool split_tokenizer = false;  // false also when the file did not allow it
 };
 
 struct TemplateOptions {
   bool add_generation_prompt = true;
-  std::string tools_json;   // "" or a JSON array, as the OpenAI API has it
-  std::string kwargs_json;  // "" or a JSON object: further variables for the template
+  std::string tools_json = {};   // "" or a JSON array, as the OpenAI API has it
+  std::string kwargs_json = {};  // "" or a JSON object: further variables for the template
 };
 
 struct TokenizeOptions {
@@ -79,9 +79,9 @@ struct TokenizeOptions {
 
 // A piece of the answer, handed to the sink as soon as it is sure.
 struct Piece {
-  std::string_view text;  // valid UTF-8, not empty, only for the time of the call
-  int64_t tokens = 1;     // tokens that were generated since the last piece
-  MonoTime sampled;       // when the last of them was chosen
+  std::string_view text = {};  // valid UTF-8, not empty, only for the time of the call
+  int64_t tokens = 1;          // tokens that were generated since the last piece
+  MonoTime sampled = {};       // when the last of them was chosen
 };
 
 enum class StopReason {
@@ -93,12 +93,12 @@ enum class StopReason {
 std::string_view StopReasonName(StopReason reason);  // "end", "stop_text", "length", "cancelled"
 
 struct GenerateRequest {
-  std::vector<Token> prompt;  // 1 to context_tokens - 1 of them
-  SamplingParams sampling;
-  int64_t max_tokens = -1;        // negative = until the context is full; 0 = prefill only
-  std::vector<std::string> stop;  // none empty
-  bool ignore_end = false;        // never chooses a token that ends the answer
-  bool cache_prompt = true;       // reuse the common prefix with what the context holds
+  std::vector<Token> prompt = {};  // 1 to context_tokens - 1 of them
+  SamplingParams sampling = {};
+  int64_t max_tokens = -1;             // negative = until the context is full; 0 = prefill only
+  std::vector<std::string> stop = {};  // none empty
+  bool ignore_end = false;             // never chooses a token that ends the answer
+  bool cache_prompt = true;            // reuse the common prefix with what the context holds
 };
 
 struct GenerateReport {
@@ -106,14 +106,14 @@ struct GenerateReport {
   int64_t cached_tokens = 0;     // of them, not computed again; always less than prompt_tokens
   int64_t generated_tokens = 0;  // the one that ended the answer is counted too
   StopReason stop_reason = StopReason::kEnd;
-  std::string stop_text;  // the stop string that appeared
+  std::string stop_text = {};  // the stop string that appeared
   uint32_t seed = 0;
-  MonoTime start;  // Generate() was entered
-  MonoTime prefill_start;
-  std::optional<MonoTime> prefill_end;  // the first token's logits were there
-  std::optional<MonoTime> first_token;  // sampled
-  std::optional<MonoTime> first_piece;  // handed to the sink
-  MonoTime end;
+  MonoTime start = {};  // Generate() was entered
+  MonoTime prefill_start = {};
+  std::optional<MonoTime> prefill_end = {};  // the first token's logits were there
+  std::optional<MonoTime> first_token = {};  // sampled
+  std::optional<MonoTime> first_piece = {};  // handed to the sink
+  MonoTime end = {};
 };
 
 enum class LayerState { kAbsent, kLoading, kReady };
@@ -123,36 +123,36 @@ std::string_view LayerStateName(LayerState state);  // "absent", "loading", "rea
 struct EngineFacts {
   struct Layer {
     LayerState state = LayerState::kAbsent;
-    MonoTime since;
-    std::optional<int64_t> bytes;  // memory it holds
+    MonoTime since = {};
+    std::optional<int64_t> bytes = {};  // memory it holds
   };
-  Layer tokenizer;
-  Layer weights;
-  Layer context;
+  Layer tokenizer = {};
+  Layer weights = {};
+  Layer context = {};
   int64_t prefix_tokens = 0;  // tokens of which the context holds the KV
-  MonoTime prefix_since;
+  MonoTime prefix_since = {};
 
   // Of the model. Empty before the first load; kept across Unload().
-  std::optional<std::string> model_name;   // general.name
-  std::optional<std::string> description;  // "llama 135M Q4_1"
-  std::optional<std::string> architecture;
-  std::optional<int64_t> parameters;
-  std::optional<int64_t> weights_bytes;  // all tensors
-  std::optional<int64_t> vocabulary_tokens;
-  std::optional<int64_t> trained_context_tokens;
-  std::optional<int64_t> embedding_length;
+  std::optional<std::string> model_name = {};   // general.name
+  std::optional<std::string> description = {};  // "llama 135M Q4_1"
+  std::optional<std::string> architecture = {};
+  std::optional<int64_t> parameters = {};
+  std::optional<int64_t> weights_bytes = {};  // all tensors
+  std::optional<int64_t> vocabulary_tokens = {};
+  std::optional<int64_t> trained_context_tokens = {};
+  std::optional<int64_t> embedding_length = {};
   bool has_chat_template = false;
   // Of the running context.
-  std::optional<int64_t> context_tokens;
-  std::optional<int> threads;
+  std::optional<int64_t> context_tokens = {};
+  std::optional<int> threads = {};
   // Why tokenizer and weights were not loaded apart; empty when they were.
-  std::string plain_load_reason;
+  std::string plain_load_reason = {};
 
   // Memory by kind. Mapped weights are the file's own pages; the kernel may take them back.
-  std::optional<int64_t> weights_mapped_bytes;
-  std::optional<int64_t> weights_private_bytes;
-  std::optional<int64_t> kv_bytes;
-  std::optional<int64_t> compute_bytes;
+  std::optional<int64_t> weights_mapped_bytes = {};
+  std::optional<int64_t> weights_private_bytes = {};
+  std::optional<int64_t> kv_bytes = {};
+  std::optional<int64_t> compute_bytes = {};
 };
 
 class Engine {
@@ -203,11 +203,11 @@ Result<std::unique_ptr<Engine>> MakeLlamaEngine(EngineOptions options);
 
 // What `rouse --version` tells.
 struct EngineInfo {
-  std::string name;  // "llama.cpp"
-  std::string version;
+  std::string name = {};  // "llama.cpp"
+  std::string version = {};
   bool gpu_offload = false;
-  std::vector<std::string> backends;      // "CPU: Intel(R) Xeon(R) ..."
-  std::vector<std::string> cpu_features;  // "AVX2", "FMA", ... that the build uses here
+  std::vector<std::string> backends = {};      // "CPU: Intel(R) Xeon(R) ..."
+  std::vector<std::string> cpu_features = {};  // "AVX2", "FMA", ... that the build uses here
 };
 EngineInfo GetEngineInfo();
 

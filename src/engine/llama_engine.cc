@@ -6,6 +6,7 @@
 // spinning.
 #include "engine/llama_engine.h"
 
+#include <algorithm>
 #include <thread>
 #include <utility>
 
@@ -73,6 +74,24 @@ class LlamaEngine::StepLog {
   std::mutex mutex_;
   std::vector<Step> steps_;
 };
+
+namespace {
+
+// Numbers that the library only checks on its threads of compute, where a failed check can't be
+// turned into an error.
+Status CheckNumbers(const gguf::Header& header) {
+  for (const gguf::Entry& entry : header.metadata) {
+    if (!entry.key.ends_with("epsilon")) continue;
+    const std::optional<double> value = header.FindFloat(entry.key);
+    if (value.has_value() && !(*value >= 0 && *value < 1e6)) {
+      return Error(ErrorCode::kCorrupt,
+                   header.path + ": " + entry.key + " is " + std::to_string(*value));
+    }
+  }
+  return {};
+}
+
+}  // namespace
 
 LlamaEngine::LlamaEngine(EngineOptions options)
     : options_(std::move(options)), facts_(std::make_shared<EngineFacts>()) {
@@ -157,6 +176,7 @@ Result<LlamaEngine::FileFacts> LlamaEngine::ReadFile(StepLog& log) const {
   FileFacts file;
   for (const gguf::Header& part : parts) file.bytes += part.file_bytes;
   const gguf::Header& header = parts.front();
+  RETURN_IF_ERROR(CheckNumbers(header));
   file.architecture = header.Architecture();
   file.name = header.FindString("general.name");
   file.vocabulary_tokens = header.VocabularySize();

@@ -28,8 +28,13 @@ void OnLog(ggml_log_level level, const char* text, void* /*user*/) {
   if (collector != nullptr) collector->Add(level, text);
 }
 
+// "/build/folder/llama-model.cpp:1328: GGML_ASSERT(...) failed": the folder says nothing to a user.
 void OnAbort(const char* message) {
-  if (abort_throws) throw std::runtime_error(message);
+  std::string_view text = message;
+  const size_t colon = text.find(':');
+  const size_t slash = text.substr(0, colon).rfind('/');
+  if (slash != std::string_view::npos) text.remove_prefix(slash + 1);
+  if (abort_throws) throw std::runtime_error(std::string(text));
   std::fprintf(stderr, "%s\n", message);
 }
 

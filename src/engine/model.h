@@ -73,11 +73,11 @@ class Tokenizer {
 class Weights {
  public:
   struct Options {
-    std::string path;
-    std::string architecture;
+    std::string path = {};
+    std::string architecture = {};
     // Length of the file's token array: load without vocabulary. The file's own vocab_size may
     // differ and is then refused by the library. Empty: a plain load, vocabulary included.
-    std::optional<int64_t> vocabulary_tokens;
+    std::optional<int64_t> vocabulary_tokens = {};
     int gpu_layers = 0;
     bool map_file = true;
     bool repack = false;

@@ -26,17 +26,17 @@ std::string_view StageName(Stage stage);
 
 struct Step {
   Stage stage = Stage::kWeights;
-  std::string name;  // of the lane: "backends", "tokenizer", "weights", "template", "context"
-  MonoTime start;
-  MonoTime end;
-  std::optional<int64_t> bytes;  // of the file or of memory that the step made available
+  std::string name = {};  // of the lane: "backends", "tokenizer", "weights", "template", "context"
+  MonoTime start = {};
+  MonoTime end = {};
+  std::optional<int64_t> bytes = {};  // of the file or of memory that the step made available
 };
 
 // A part of a request's waiting, attributed to one stage.
 struct Segment {
   Stage stage = Stage::kWeights;
-  MonoTime start;
-  MonoTime end;
+  MonoTime start = {};
+  MonoTime end = {};
 };
 
 // What a request that waited from `from` until `until` waited for: walks back from `until` along

@@ -1,0 +1,81 @@
+#include "engine/host.h"
+
+#include <gtest/gtest.h>
+#include <sched.h>
+
+#include <filesystem>
+#include <fstream>
+
+namespace rouse::engine {
+namespace {
+
+class HostTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    root_ = testing::TempDir() + "/rouse_host_test";
+    std::filesystem::remove_all(root_);
+    std::filesystem::create_directories(root_);
+  }
+  void TearDown() override { std::filesystem::remove_all(root_); }
+
+  void Write(const std::string& path, const std::string& text) {
+    std::filesystem::create_directories(std::filesystem::path(root_ + path).parent_path());
+    std::ofstream(root_ + path) << text;
+  }
+  // Says of every CPU that this test may run on that it shares one core.
+  void WriteOneCore() {
+    for (int cpu = 0; cpu < 1024; ++cpu) {
+      Write("/sys/devices/system/cpu/cpu" + std::to_string(cpu) + "/topology/thread_siblings_list",
+            "0-1023\n");
+    }
+  }
+
+  std::string root_;
+};
+
+int AllowedCpus() {
+  cpu_set_t mask;
+  CPU_ZERO(&mask);
+  sched_getaffinity(0, sizeof mask, &mask);
+  return CPU_COUNT(&mask);
+}
+
+TEST_F(HostTest, CountsEachCpuWhereTheTopologyIsNotTold) {
+  EXPECT_EQ(UsableCores(root_), AllowedCpus());
+}
+
+TEST_F(HostTest, CountsHardwareThreadsOfACoreOnce) {
+  WriteOneCore();
+  EXPECT_EQ(UsableCores(root_), 1);
+}
+
+TEST_F(HostTest, StaysWithinTheCpuQuota) {
+  Write("/proc/self/cgroup", "1:cpu:/old\n0::/job\n");
+  Write("/sys/fs/cgroup/job/cpu.max", "100000 100000\n");
+  EXPECT_EQ(UsableCores(root_), 1);
+  Write("/sys/fs/cgroup/job/cpu.max", "max 100000\n");
+  EXPECT_EQ(UsableCores(root_), AllowedCpus());
+  Write("/sys/fs/cgroup/job/cpu.max", "nonsense\n");
+  EXPECT_EQ(UsableCores(root_), AllowedCpus());
+}
+
+TEST_F(HostTest, ReadsAvailableMemory) {
+  EXPECT_EQ(AvailableMemoryBytes(root_), std::nullopt);
+  Write("/proc/meminfo", "MemTotal:        9000 kB\nMemAvailable:    1234 kB\n");
+  EXPECT_EQ(AvailableMemoryBytes(root_), 1234 * 1024);
+}
+
+TEST_F(HostTest, StaysWithinTheMemoryLimit) {
+  Write("/proc/meminfo", "MemAvailable:    1000 kB\n");
+  Write("/proc/self/cgroup", "0::/job\n");
+  Write("/sys/fs/cgroup/job/memory.max", "700000\n");
+  Write("/sys/fs/cgroup/job/memory.current", "300000\n");
+  EXPECT_EQ(AvailableMemoryBytes(root_), 400000);
+  Write("/sys/fs/cgroup/job/memory.current", "800000\n");
+  EXPECT_EQ(AvailableMemoryBytes(root_), 0);
+  Write("/sys/fs/cgroup/job/memory.max", "max\n");
+  EXPECT_EQ(AvailableMemoryBytes(root_), 1000 * 1024);
+}
+
+}  // namespace
+}  // namespace rouse::engine
