@@ -16,6 +16,9 @@ struct Command {
 
 std::span<const Command> Commands();
 
+int RunProbe(int argc, const char* const* argv);
+int RunServe(int argc, const char* const* argv);
 int RunModels(int argc, const char* const* argv);
+int RunSynth(int argc, const char* const* argv);
 
 }  // namespace rouse::cli

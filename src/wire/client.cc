@@ -167,6 +167,7 @@ class Performer {
   Performer(const PreparedRequest::Impl& request, const PerformOptions& options)
       : request_(request), interrupt_(options.interrupt) {
     exchange_.api = request.api;
+    exchange_.request_bytes = static_cast<int64_t>(request.bytes.size());
     exchange_.connection.two_families = request.resolved.two_families;
     exchange_.marks.send_start = options.intended_send.value_or(MonoNow());
   }

@@ -116,12 +116,16 @@ struct ReadStamp {
 // Why no further bytes came.
 enum class StreamEnd { kNone, kComplete, kClosed, kReset, kTimeout, kInterrupted, kStopped };
 
+std::string_view StreamEndName(StreamEnd end);
+
 struct Exchange {
   Api api = Api::kOpenAiChat;
   Outcome outcome = Outcome::kConnectError;
   std::string outcome_detail;  // one sentence; the server's own message for errors
   std::optional<int64_t> http_status;
   std::string content_type;
+
+  int64_t request_bytes = 0;  // head and body
 
   Marks marks;
   std::optional<Channel> first_token_channel;

@@ -23,4 +23,10 @@ std::string_view EventClassName(EventClass event_class) {
   return kNames.at(static_cast<size_t>(event_class));
 }
 
+std::string_view StreamEndName(StreamEnd end) {
+  constexpr std::array<std::string_view, 7> kNames = {"none",    "complete",    "closed", "reset",
+                                                      "timeout", "interrupted", "stopped"};
+  return kNames.at(static_cast<size_t>(end));
+}
+
 }  // namespace rouse::wire
