@@ -88,7 +88,7 @@ def command_check(words: list[str]) -> int:
     configuration, rest = take_options(words)
     if rest:
         return usage(f"check takes no argument {rest[0]}")
-    report = Report(total=9)
+    report = Report(total=10)
     prefix = set_up(report, configuration, ("run", "test"))
     return checks.run_checks(report, configuration, prefix)
 
@@ -122,7 +122,7 @@ def command_bench(words: list[str]) -> int:
         return 0
     if rest[0] not in names:
         return usage(f"no benchmark {rest[0]}; there are: {', '.join(names) or 'none'}")
-    report = Report(total=8)
+    report = Report(total=7)
     prefix = set_up(report, configuration, ("run", "test"))
     model = report.step("model", fetch.model)
     peer = report.step("llama-server", lambda step: engine.llama_server(
