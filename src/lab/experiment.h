@@ -2,43 +2,63 @@
 // the next begins. Stopping it at any instant loses at most the attempt in flight.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <string>
 #include <vector>
 
 #include "base/result.h"
 #include "base/time.h"
+#include "lab/attempt.h"
 #include "lab/plan.h"
 #include "lab/schedule.h"
 #include "results/attempt.h"
 #include "results/run.h"
-
-namespace rouse::results {
-class Store;
-}
+#include "results/store.h"
 
 namespace rouse::lab {
+
+struct Progress {
+  std::string doing;  // "page cache cold: dropping the file from the page cache"
+  int64_t done = 0;   // attempts, the prime not counted
+  int64_t total = 0;
+  int64_t eta_ns = 0;
+};
 
 struct ExperimentEvents {
   // Before the first attempt: the run as it was stored, with calibration and environment.
   std::function<void(const results::Run&)> on_start;
-  // What is being waited for and why: "block 2 of 6, page cache cold: evicting the file".
-  std::function<void(const std::string&, int64_t done, int64_t total, int64_t eta_ns)> on_step;
-  std::function<void(const results::Attempt&)> on_attempt;
-  // Whether the user asked to stop; asked between steps and while waiting.
-  std::function<bool()> interrupted;
+  std::function<void(const Progress&)> on_step;
+  std::function<void(const results::Attempt&, const Progress&)> on_attempt;
+  // Becomes true when the user asks to stop; looked at between steps and while waiting.
+  const std::atomic<bool>* interrupt = nullptr;
+};
+
+// What stands behind the seams; tests give fakes.
+struct ExperimentParts {
+  Target& target;
+  Sender& sender;
+  PageCache& page_cache;
+  Clock& clock;
+  // What the caller knows of the environment beside what is read here: versions, backends.
+  std::map<std::string, std::string> environment;
+  bool calibrate = true;
 };
 
 struct ExperimentResult {
   results::Run run;
   std::vector<results::Attempt> attempts;  // the prime included
   bool interrupted = false;
+  // The target could not be brought up at all: its first failure, with its last words. What was
+  // measured until then is stored.
+  std::string failure;
 };
 
-// Runs the plan and stores everything. Errors: the store's, or a target that cannot be set up at
-// all; what was measured so far is then in the store and the run is marked as failed.
+// Runs the plan and stores everything; the target is stopped at the end. Errors are the store's:
+// then nothing more could be kept.
 Result<ExperimentResult> RunExperiment(const Plan& plan, uint64_t seed, results::Store& store,
-                                       const ExperimentEvents& events);
+                                       ExperimentParts parts, const ExperimentEvents& events);
 
 }  // namespace rouse::lab

@@ -7,6 +7,7 @@
 #include <functional>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "base/result.h"
 #include "base/time.h"
@@ -16,30 +17,40 @@
 
 namespace rouse::lab {
 
-// Pages of a file in the page cache: the seam to os/page_cache and loader, so that tests need no
-// file and no kernel. All three never touch the file's pages except to warm them.
+// Pages of a file in the page cache: the seam to os/page_cache and loader, so that tests need
+// neither a file nor a kernel. Read never touches the file's pages.
 class PageCache {
  public:
   virtual ~PageCache() = default;
   struct Share {
-    double resident_ratio = 0;
+    double leading_ratio = 0;  // resident share of the leading `fraction`
+    double rest_ratio = 0;     // of what follows it; 0 when nothing does
+    double ratio = 0;          // of the whole file
     int64_t file_bytes = 0;
     std::string proof;  // "cachestat"
   };
-  // The resident share of the leading `fraction` of the file, and of the rest.
-  virtual Result<Share> Read(const std::string& path) = 0;
-  virtual Status Evict(const std::string& path) = 0;
-  // Makes exactly the leading fraction resident (the rest is evicted first when fraction < 1).
+  virtual Result<Share> Read(const std::string& path, double fraction) = 0;
+  // Drops all pages; the text says why some stayed, "" when the file is cold.
+  virtual Result<std::string> Evict(const std::string& path) = 0;
+  // Makes the leading fraction resident.
   virtual Status Warm(const std::string& path, double fraction) = 0;
+  // The processes that have the file mapped, as far as we may know.
+  virtual std::vector<int> Mappers(const std::string& path) = 0;
 };
 PageCache& RealPageCache();
 
 // What the states ask of the request that follows.
 struct SendSetup {
-  std::string system_prompt;  // begins with the salt when the prefix is to miss
-  bool cache_prompt = true;
-  bool reuse_connection = false;
-  bool spawn_at_send = false;  // process = new: the target is started at the send
+  std::string salt_text;          // begins a system message of our own
+  bool forbid_prefix = false;     // ask the server not to use its prefix cache
+  bool reuse_connection = false;  // on the connection that the primer opened
+  bool spawn_at_send = false;     // process = new: the target is started at the send
+};
+
+// A request that is sent to bring a state about, and is in no statistic.
+struct PrimerReport {
+  std::optional<int64_t> prompt_tokens;
+  std::optional<int64_t> cached_tokens;
 };
 
 struct Preparation {
@@ -47,8 +58,11 @@ struct Preparation {
   bool reached = false;
   std::string why;  // the evidence when it was not
   SendSetup setup;
-  // What went before: the process whose end and successor prove `process = new`.
+  // The process whose end and successor prove `process = new`.
   std::optional<ProcessIdentity> previous_process;
+  // Most tokens that an `empty` prefix may find cached: what the template puts before our salt.
+  std::optional<int64_t> forced_prefix_tokens;
+  bool target_died = false;
 };
 
 struct StateContext {
@@ -56,28 +70,42 @@ struct StateContext {
   Target& target;
   PageCache& page_cache;
   Clock& clock;
-  // Sends the attempt's own prompt once, unmeasured (primes the prefix cache and maps the weights
-  // of a loaded model). Returns the number of prompt tokens where the server tells it.
-  std::function<Status(const SendSetup&)> send_primer;
-  // Draws the salts: one number per attempt, so that no two prompts begin alike.
-  uint64_t salt = 0;
+  // Sends the attempt's prompt with this setup, unmeasured; retried while the server is starting.
+  std::function<Result<PrimerReport>(const SendSetup&)> send_primer;
+  // Says what is being waited for.
+  std::function<void(const std::string&)> on_step;
   std::function<bool()> interrupted;
+  // A number that no other attempt of this process has: every salt is made from one.
+  std::function<uint64_t()> next_salt;
+  // Remembered between attempts.
+  std::vector<std::string> running_args;
+  std::optional<int64_t> forced_prefix_tokens;
 };
 
-// Brings about every layer of the condition and proves it; bounded waiting (30 s a layer, the
-// plan's timeout for a model's load). Errors of the machinery itself (no such file, the target does
-// not start) come back as the preparation's `why`; only an interrupt is an Error.
-Result<Preparation> BringAbout(const StateContext& context, const Condition& condition);
+// Brings about every layer of the condition and proves it; bounded waiting. Failures of the
+// machinery (the file is gone, the target does not start) come back as the preparation's `why`;
+// only an interrupt is an Error (kInterrupted).
+Result<Preparation> BringAbout(StateContext& context, const Condition& condition);
 
-// What can be read without contacting the server: page cache, process.
-results::LayerReadings ReadWithoutContact(const StateContext& context, const Condition& condition);
+// Waits until the target's processes use less than a tenth of one CPU, at most `limit_ns`.
+// False when they never did.
+bool WaitForQuiet(StateContext& context, int64_t limit_ns);
 
-// After the request, by every means: also what only the server can tell. `attempt` brings the
-// cached tokens; the readings of prefix_cache and process are judged here.
-results::LayerReadings ReadAfter(const StateContext& context, const Condition& condition,
+// What can be read without contacting the server: page cache and process. A layer that is not as
+// wanted has reached = false.
+results::LayerReadings ReadWithoutContact(StateContext& context, const Condition& condition,
+                                          const Preparation& preparation);
+
+// After the request, by every means: also what only the server can tell. `attempt` brings cached
+// tokens and connection facts.
+results::LayerReadings ReadAfter(StateContext& context, const Condition& condition,
                                  const Preparation& preparation, const results::Attempt& attempt);
 
-// A system prompt that no earlier attempt has sent: "[7f3a...] ..." of constant token length.
-std::string SaltedSystemPrompt(uint64_t salt);
+// "page_cache: wanted cold, read 0.37 (cachestat): ..." for the first layer that was not reached;
+// "" when all were.
+std::string WhyNotReached(const results::LayerReadings& readings);
+
+// A line that no earlier prompt began with; always the same number of characters.
+std::string SaltText(uint64_t salt);
 
 }  // namespace rouse::lab

@@ -1,0 +1,372 @@
+#include "lab/attempt.h"
+
+#include <cerrno>
+#include <cstdlib>
+#include <nlohmann/json.hpp>
+
+#include "base/units.h"
+#include "lab/checks.h"
+#include "lab/counters.h"
+#include "lab/exchange_mapping.h"
+#include "lab/server_report.h"
+#include "lab/timeline.h"
+
+namespace rouse::lab {
+namespace {
+
+using results::Attempt;
+using results::Outcome;
+
+constexpr int64_t kQuietLimitNs = 2 * kNsPerSecond;
+constexpr int64_t kSettleNs = 300 * kNsPerMs;
+constexpr int64_t kFastRetryNs = 2 * kNsPerMs;   // in the first second, then
+constexpr int64_t kSlowRetryNs = 10 * kNsPerMs;  // as the contract has it
+constexpr int64_t kPrimerRetryNs = 20 * kNsPerMs;
+constexpr size_t kListedTriesLimit = 1000;
+constexpr int kPortTries = 3;
+
+bool Interrupted(const AttemptContext& context) {
+  return context.interrupt != nullptr && context.interrupt->load();
+}
+
+bool HasProcess(const AttemptContext& context) {
+  return context.states.target.kind() != TargetKind::kUrl;
+}
+
+bool TakesMessages(wire::Api api) {
+  return api != wire::Api::kOpenAiCompletions && api != wire::Api::kOllamaGenerate &&
+         api != wire::Api::kLlamaCompletion;
+}
+
+// The server is there but not ready, or not there yet: to be tried again while it starts.
+bool IsStarting(const wire::Exchange& exchange) {
+  if (exchange.http_status == 503) return true;
+  return exchange.outcome == wire::Outcome::kConnectError &&
+         exchange.connection.connect_errno == ECONNREFUSED;
+}
+
+struct Sent {
+  wire::Exchange exchange;
+  MonoTime intended;
+  int64_t tries = 1;
+  std::optional<int64_t> first_accepted_ns;
+  std::optional<int64_t> uncertainty_ns;  // between the last refused try and the accepted one
+  std::vector<results::Lane> tries_made;
+};
+
+void RecordTry(const wire::Exchange& exchange, Sent& sent) {
+  if (!sent.first_accepted_ns && exchange.marks.connected) {
+    sent.first_accepted_ns = *exchange.marks.connected - sent.intended;
+  }
+  if (sent.tries_made.size() >= kListedTriesLimit) return;
+  const MonoTime start = exchange.marks.connect_start.value_or(sent.intended);
+  const MonoTime end = exchange.marks.end.value_or(start);
+  sent.tries_made.push_back({.name = exchange.http_status ? "try: 503" : "try: refused",
+                             .start_ns = start - sent.intended,
+                             .end_ns = end - sent.intended,
+                             .bytes = std::nullopt});
+}
+
+// The same request again and again until the starting server takes it. Ends when the server ends.
+void SendWhileStarting(AttemptContext& context, int64_t timeout_ns, Sent& sent) {
+  Clock& clock = context.states.clock;
+  MonoTime tried = sent.intended;
+  for (;;) {
+    const MonoTime previous = tried;
+    tried = clock.Now();
+    sent.exchange = context.sender.Perform(sent.intended, context.interrupt);
+    if (sent.tries > 1) sent.uncertainty_ns = tried - previous;
+    if (!IsStarting(sent.exchange)) break;
+    RecordTry(sent.exchange, sent);
+    const int64_t waited_ns = clock.Now() - sent.intended;
+    if (waited_ns > timeout_ns || Interrupted(context) || !context.states.target.Alive()) break;
+    const int64_t pause_ns = waited_ns < kNsPerSecond ? kFastRetryNs : kSlowRetryNs;
+    clock.SleepUntil(tried + pause_ns);
+    ++sent.tries;
+  }
+  if (!sent.first_accepted_ns && sent.exchange.marks.connected) {
+    sent.first_accepted_ns = *sent.exchange.marks.connected - sent.intended;
+  }
+}
+
+// Steps 5 to 7. An Error is a process that could not be spawned.
+Result<Sent> Send(AttemptContext& context, const Condition& condition, const SendSetup& setup,
+                  int64_t timeout_ns) {
+  Sent sent;
+  context.sender.KeepConnection(setup.reuse_connection);
+  if (setup.spawn_at_send) {
+    ASSIGN_OR_RETURN(sent.intended, context.states.target.Spawn(condition.target_args));
+    context.states.running_args = condition.target_args;
+    SendWhileStarting(context, timeout_ns, sent);
+  } else {
+    sent.intended = context.states.clock.Now();
+    sent.exchange = context.sender.Perform(sent.intended, context.interrupt);
+  }
+  return sent;
+}
+
+// A process that died is told from a connection that broke: the kernel needs a moment to say so.
+bool TargetDied(AttemptContext& context, Outcome outcome) {
+  if (!HasProcess(context)) return false;
+  if (!context.states.target.Alive()) return true;
+  if (outcome != Outcome::kTruncated && outcome != Outcome::kConnectError) return false;
+  const MonoTime deadline = context.states.clock.Now() + kSettleNs;
+  while (context.states.clock.Now() < deadline) {
+    if (!context.states.target.Alive()) return true;
+    context.states.clock.SleepFor(kFastRetryNs);
+  }
+  return false;
+}
+
+void MarkTargetExited(AttemptContext& context, Attempt& attempt) {
+  const std::string before = attempt.outcome_detail;
+  attempt.outcome = Outcome::kTargetExited;
+  attempt.outcome_detail = "the server " + context.states.target.ExitText();
+  if (!before.empty()) attempt.outcome_detail += " (" + before + ")";
+  const std::string tail = context.states.target.LogTail();
+  if (!tail.empty()) attempt.outcome_detail += "; its last words:\n" + tail;
+}
+
+void StoreTimeline(const AttemptContext& context, const Sent& sent, bool process_new,
+                   Attempt& attempt) {
+  TimelineInput input;
+  input.marks = attempt.marks;
+  input.ttft_ns = attempt.ttft_ns;
+  input.process_new = process_new;
+  input.first_accepted_ns = sent.first_accepted_ns;
+  attempt.lanes = sent.tries_made;
+  if (!sent.exchange.rouse_timeline_json.empty()) {
+    Result<ServerTimeline> timeline =
+        ParseTimeline(sent.exchange.rouse_timeline_json, sent.intended);
+    if (timeline.ok()) {
+      input.has_timeline = true;
+      input.segments = timeline->segments;
+      attempt.segments = timeline->segments;
+      for (results::Lane& lane : timeline->lanes) attempt.lanes.push_back(std::move(lane));
+    } else {
+      attempt.warnings.push_back({"timeline_unreadable", timeline.error().message()});
+    }
+  } else if (context.states.target.tells_timeline() && attempt.ttft_ns) {
+    attempt.warnings.push_back({"timeline_missing", "the server did not tell its timeline"});
+  }
+  if (!input.has_timeline) {
+    input.reported_prefill_ns = ReportedPrefillNs(sent.exchange.server_timings_json);
+  }
+  TimelineResult result = ComputeStages(input);
+  attempt.stages = result.stages;
+  for (results::Warning& warning : result.warnings) attempt.warnings.push_back(std::move(warning));
+}
+
+// Sleeps through the idle time without touching anything; false when interrupted.
+bool Idle(AttemptContext& context, int64_t idle_ns) {
+  const MonoTime deadline = context.states.clock.Now() + idle_ns;
+  while (context.states.clock.Now() < deadline) {
+    if (Interrupted(context)) return false;
+    context.states.clock.SleepUntil(deadline);
+  }
+  return true;
+}
+
+std::optional<int64_t> FileBytes(AttemptContext& context) {
+  const std::string file = context.states.target.model_file();
+  if (file.empty()) return std::nullopt;
+  const Result<PageCache::Share> share = context.states.page_cache.Read(file, 1);
+  return share.ok() ? std::optional<int64_t>(share->file_bytes) : std::nullopt;
+}
+
+// A state that the answer itself refutes (a prefix that was cached after all, a connection that had
+// been closed) makes the attempt no sample of its condition; what was seen of it stays.
+void JudgeAfter(Attempt& attempt) {
+  if (attempt.outcome != Outcome::kOk) return;
+  const std::string why = WhyNotReached(attempt.state_after);
+  if (why.empty()) return;
+  attempt.outcome = Outcome::kStateNotReached;
+  attempt.outcome_detail = "told by the answer: " + why;
+}
+
+class Runner {
+ public:
+  Runner(AttemptContext& context, const ScheduledAttempt& scheduled)
+      : context_(context),
+        condition_(context.states.plan.conditions[scheduled.condition]),
+        scheduled_(scheduled) {}
+
+  Attempt Run() {
+    Fill();
+    if (!PrepareState()) return std::move(attempt_);
+    const wire::RequestSpec spec =
+        MakeRequest(context_.states.plan, context_.states.target, preparation_.setup);
+    const Status prepared = context_.sender.Prepare(spec);
+    if (!prepared.ok()) {
+      return End(Outcome::kConnectError, prepared.error().message());
+    }
+    const CounterSnapshot before = ReadCounters(context_.proc, context_.states.target.Tree());
+    attempt_.started_wall_ns = WallNowNs();
+    attempt_.suspended_ns = SuspendedNs();
+    const Result<Sent> sent =
+        Send(context_, condition_, preparation_.setup, context_.states.plan.timeout_ns);
+    if (!sent.ok()) return End(Outcome::kTargetExited, sent.error().message());
+    StoreExchange(sent->exchange, attempt_);
+    if (preparation_.setup.spawn_at_send) {
+      attempt_.tries = sent->tries;
+      attempt_.uncertainty_ns = sent->uncertainty_ns;
+    }
+    const bool died = TargetDied(context_, attempt_.outcome);
+    const std::vector<int> tree = died ? std::vector<int>() : context_.states.target.Tree();
+    StoreCounters(before, ReadCounters(context_.proc, tree), HasProcess(context_), attempt_);
+    StoreTimeline(context_, *sent, preparation_.setup.spawn_at_send, attempt_);
+    if (died && attempt_.outcome != Outcome::kOk) {
+      MarkTargetExited(context_, attempt_);
+    } else {
+      attempt_.state_after = ReadAfter(context_.states, condition_, preparation_, attempt_);
+    }
+    FlagImpossibleValues(condition_, FileBytes(context_), context_.states.target.tells_timeline(),
+                         attempt_);
+    JudgeAfter(attempt_);
+    return std::move(attempt_);
+  }
+
+ private:
+  void Fill() {
+    attempt_.condition = condition_.name;
+    attempt_.prime = scheduled_.prime;
+    if (!scheduled_.prime) attempt_.block = scheduled_.block;
+    attempt_.position = scheduled_.position;
+    attempt_.api = context_.states.plan.target.api;
+    attempt_.idle_ns = condition_.idle_ns.value_or(0);
+  }
+
+  Attempt End(Outcome outcome, const std::string& detail) {
+    attempt_.outcome = outcome;
+    attempt_.outcome_detail = detail;
+    if (!attempt_.started_wall_ns) attempt_.started_wall_ns = WallNowNs();
+    return std::move(attempt_);
+  }
+
+  // Steps 1 to 4; false when no request is to be sent (the outcome then says why).
+  bool PrepareState() {
+    Result<Preparation> prepared = BringAbout(context_.states, condition_);
+    if (!prepared.ok()) {
+      attempt_ = End(Outcome::kInterrupted, "interrupted while the state was set");
+      return false;
+    }
+    preparation_ = *std::move(prepared);
+    attempt_.state_before = preparation_.readings;
+    if (!preparation_.reached) {
+      const bool died = preparation_.target_died;
+      attempt_ = End(died ? Outcome::kTargetExited : Outcome::kStateNotReached, preparation_.why);
+      return false;
+    }
+    if (!WaitForQuiet(context_.states, kQuietLimitNs)) {
+      attempt_.warnings.push_back(
+          {"not_quiet", "the server was still busy 2 s after its state had been set"});
+    }
+    const int64_t idle_ns = condition_.idle_ns.value_or(0);
+    if (!Idle(context_, idle_ns) || Interrupted(context_)) {
+      attempt_ = End(Outcome::kInterrupted, "interrupted before the request");
+      return false;
+    }
+    attempt_.state_at_send = ReadWithoutContact(context_.states, condition_, preparation_);
+    const std::string why = WhyNotReached(attempt_.state_at_send);
+    // What an idle time does to a layer is the finding, not a failure to set it.
+    if (!why.empty() && idle_ns == 0) {
+      attempt_ = End(Outcome::kStateNotReached, why);
+      return false;
+    }
+    return true;
+  }
+
+  AttemptContext& context_;
+  const Condition& condition_;
+  const ScheduledAttempt& scheduled_;
+  Preparation preparation_;
+  Attempt attempt_;
+};
+
+class WireSender : public Sender {
+ public:
+  Status Prepare(const wire::RequestSpec& spec) override {
+    ASSIGN_OR_RETURN(request_, wire::Prepare(spec));
+    return {};
+  }
+
+  wire::Exchange Perform(std::optional<MonoTime> intended_send,
+                         const std::atomic<bool>* interrupt) override {
+    CHECK(request_.has_value());
+    return wire::Perform(*request_, {.intended_send = intended_send, .interrupt = interrupt},
+                         keep_ ? &connection_ : nullptr);
+  }
+
+  void KeepConnection(bool keep) override {
+    if (keep_ && !keep) connection_.Close();
+    keep_ = keep;
+  }
+
+ private:
+  std::optional<wire::PreparedRequest> request_;
+  wire::Connection connection_;
+  bool keep_ = false;
+};
+
+}  // namespace
+
+wire::RequestSpec MakeRequest(const Plan& plan, Target& target, const SendSetup& setup) {
+  wire::RequestSpec spec;
+  spec.url = target.url();
+  spec.api = wire::ApiFromName(plan.target.api);
+  spec.model = target.request_model();
+  if (TakesMessages(spec.api.value_or(wire::Api::kOpenAiChat))) {
+    spec.messages = {{.role = "system", .content = setup.salt_text},
+                     {.role = "user", .content = plan.prompt}};
+  } else {
+    spec.prompt = setup.salt_text + "\n" + plan.prompt;
+  }
+  spec.max_tokens = plan.max_tokens;
+  spec.timeouts.total_ns = plan.timeout_ns;
+  if (target.tells_timeline()) {
+    nlohmann::json extra = {{"rouse_timeline", true}};
+    if (setup.forbid_prefix) extra["cache_prompt"] = false;
+    spec.extra_body_json = extra.dump();
+  }
+  for (const auto& [header, variable] : plan.target.headers_env) {
+    const char* const value = std::getenv(variable.c_str());
+    spec.headers.push_back({.name = header, .value = value == nullptr ? "" : value});
+  }
+  return spec;
+}
+
+Result<PrimerReport> SendPrimer(AttemptContext& context, const SendSetup& setup) {
+  RETURN_IF_ERROR(
+      context.sender.Prepare(MakeRequest(context.states.plan, context.states.target, setup)));
+  context.sender.KeepConnection(setup.reuse_connection);
+  const MonoTime deadline = context.states.clock.Now() + context.states.plan.timeout_ns;
+  for (;;) {
+    const wire::Exchange exchange = context.sender.Perform(std::nullopt, context.interrupt);
+    if (exchange.outcome == wire::Outcome::kOk) {
+      return PrimerReport{.prompt_tokens = exchange.usage.prompt_tokens,
+                          .cached_tokens = exchange.usage.cached_tokens};
+    }
+    const bool again = IsStarting(exchange) && context.states.clock.Now() < deadline &&
+                       context.states.target.Alive() && !Interrupted(context) &&
+                       HasProcess(context);
+    if (!again) {
+      return Error(ErrorCode::kState, std::string(wire::OutcomeName(exchange.outcome)) + ": " +
+                                          exchange.outcome_detail);
+    }
+    context.states.clock.SleepFor(kPrimerRetryNs);
+  }
+}
+
+Attempt RunAttempt(AttemptContext& context, const ScheduledAttempt& scheduled) {
+  for (int i = 1;; ++i) {
+    Attempt attempt = Runner(context, scheduled).Run();
+    // Another process took the port between our choice and the server's bind: not a finding.
+    const bool port_taken = attempt.outcome == Outcome::kTargetExited &&
+                            attempt.outcome_detail.find("in use") != std::string::npos;
+    if (!port_taken || i == kPortTries) return attempt;
+  }
+}
+
+std::unique_ptr<Sender> MakeSender() { return std::make_unique<WireSender>(); }
+
+}  // namespace rouse::lab

@@ -1,0 +1,28 @@
+// Small calls to a server's own control endpoints (state, load, unload): one request on a socket of
+// its own, the whole answer, a deadline. Never timed and never between the idle time and a request;
+// requests that are measured go through wire/client.h.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "base/result.h"
+#include "base/time.h"
+
+namespace rouse::lab {
+
+struct ControlReply {
+  int status = 0;
+  std::string body;
+};
+
+// METHOD base_url + path, with a JSON body unless `body` is empty. Plain http:// over TCP only.
+// Errors: kTimeout at the deadline, kState when nothing listens or the connection breaks, kCorrupt
+// for an answer that is not HTTP or longer than 4 MiB. Any status is a reply.
+Result<ControlReply> CallControl(const std::string& base_url, std::string_view method,
+                                 std::string_view path, std::string_view body, MonoTime deadline);
+
+// Whether something accepts connections there now (one connect, closed at once).
+bool AcceptsConnections(const std::string& base_url, MonoTime deadline);
+
+}  // namespace rouse::lab

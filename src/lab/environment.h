@@ -1,0 +1,20 @@
+// What a run ran on, as names and values that two runs can be compared by. Read once, before the
+// first attempt.
+#pragma once
+
+#include <map>
+#include <string>
+
+#include "lab/plan.h"
+#include "os/proc_root.h"
+
+namespace rouse::lab {
+
+// kernel, cpu, cpus, memory_bytes, boot_id, clocksource, disk (of the model's file), model_file,
+// model_bytes, model_mtime_ns, model_sha256. What cannot be read is left out.
+// The hash of a file is remembered by device, inode, size and mtime beside the models folder; the
+// first time it costs a whole read (past the page cache, where the file system can).
+std::map<std::string, std::string> ReadEnvironment(const os::ProcRoot& root,
+                                                   const std::string& model_file);
+
+}  // namespace rouse::lab

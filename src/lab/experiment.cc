@@ -1,0 +1,171 @@
+#include "lab/experiment.h"
+
+#include <algorithm>
+
+#include "lab/calibration.h"
+#include "lab/environment.h"
+
+namespace rouse::lab {
+namespace {
+
+using results::Attempt;
+using results::Outcome;
+
+constexpr int64_t kStopLimitNs = 20 * kNsPerSecond;
+
+bool CameUp(const Attempt& attempt) {
+  return attempt.outcome != Outcome::kStateNotReached && attempt.outcome != Outcome::kTargetExited;
+}
+
+class Experiment {
+ public:
+  Experiment(const Plan& plan, uint64_t seed, results::Store& store, ExperimentParts parts,
+             const ExperimentEvents& events)
+      : plan_(plan),
+        seed_(seed),
+        store_(store),
+        parts_(std::move(parts)),
+        events_(events),
+        salts_(SplitMix64(seed).Next() ^ static_cast<uint64_t>(WallNowNs())) {}
+
+  Result<ExperimentResult> Run() {
+    schedule_ = MakeSchedule(plan_, seed_);
+    for (const ScheduledAttempt& each : schedule_) {
+      if (!each.prime) ++progress_.total;
+    }
+    RETURN_IF_ERROR(CreateRun());
+    if (events_.on_start) events_.on_start(result_.run);
+    const Status attempts = RunAll();
+    // Stopped before the run is closed: a server must not outlive its run.
+    const Status stopped = parts_.target.Stop(parts_.clock.Now() + kStopLimitNs);
+    result_.run.status = !attempts.ok() || !result_.failure.empty() ? "failed"
+                         : result_.interrupted                      ? "interrupted"
+                                                                    : "complete";
+    const Status finished = store_.FinishRun(*result_.run.id, result_.run.status);
+    RETURN_IF_ERROR(attempts);
+    RETURN_IF_ERROR(finished);
+    RETURN_IF_ERROR(stopped);
+    ASSIGN_OR_RETURN(result_.run, store_.LoadRun(*result_.run.id));
+    return std::move(result_);
+  }
+
+ private:
+  bool Interrupted() const { return events_.interrupt != nullptr && events_.interrupt->load(); }
+
+  Status CreateRun() {
+    results::Run& run = result_.run;
+    run.name = plan_.name;
+    run.kind = "measure";
+    run.status = "running";
+    run.rouse_version = ROUSE_VERSION;
+    run.started_wall_ns = WallNowNs();
+    run.seed = seed_;
+    run.plan_toml = plan_.toml;
+    run.plan_hash = PlanHash(plan_);
+    run.target = plan_.target.kind == TargetKind::kBuiltin   ? "builtin"
+                 : plan_.target.kind == TargetKind::kCommand ? "cmd:" + plan_.target.command
+                                                             : plan_.target.url;
+    run.model = plan_.target.model;
+    run.conditions = ConditionRows(plan_);
+    run.hypotheses = plan_.hypotheses;
+    Say("reading the environment");
+    run.environment = ReadEnvironment(os::ProcRoot::Real(), parts_.target.model_file());
+    for (const auto& [name, value] : parts_.environment) run.environment[name] = value;
+    if (parts_.calibrate) {
+      Say("calibrating the client");
+      const Result<std::vector<results::CalibrationRow>> rows = Calibrate();
+      if (rows.ok()) {
+        run.calibration = *rows;
+      } else {
+        run.environment["calibration_failed"] = rows.error().message();
+      }
+    }
+    ASSIGN_OR_RETURN(run.id, store_.CreateRun(run));
+    return {};
+  }
+
+  void Say(const std::string& doing) {
+    progress_.doing = doing;
+    if (events_.on_step) events_.on_step(progress_);
+  }
+
+  // Rest of the run at the pace so far, idle times counted exactly.
+  int64_t Eta(size_t next) const {
+    int64_t idle_ns = 0;
+    const auto rest = static_cast<int64_t>(schedule_.size() - next);
+    for (size_t i = next; i < schedule_.size(); ++i) {
+      idle_ns += plan_.conditions[schedule_[i].condition].idle_ns.value_or(0);
+    }
+    if (next == 0) return EstimateRunNs(plan_, schedule_, std::nullopt);
+    return idle_ns + rest * (busy_ns_ / static_cast<int64_t>(next));
+  }
+
+  AttemptContext MakeContext() {
+    return AttemptContext{.states = {.plan = plan_,
+                                     .target = parts_.target,
+                                     .page_cache = parts_.page_cache,
+                                     .clock = parts_.clock,
+                                     .send_primer = {},
+                                     .on_step = {},
+                                     .interrupted = [this] { return Interrupted(); },
+                                     .next_salt = [this] { return salts_.Next(); },
+                                     .running_args = {},
+                                     .forced_prefix_tokens = {}},
+                          .sender = parts_.sender,
+                          .proc = os::ProcRoot::Real(),
+                          .interrupt = events_.interrupt};
+  }
+
+  Status RunAll() {
+    AttemptContext context = MakeContext();
+    context.states.send_primer = [&](const SendSetup& setup) { return SendPrimer(context, setup); };
+    std::string condition_name;
+    context.states.on_step = [&](const std::string& what) { Say(condition_name + ": " + what); };
+    for (size_t i = 0; i < schedule_.size(); ++i) {
+      const ScheduledAttempt& scheduled = schedule_[i];
+      const Condition& condition = plan_.conditions[scheduled.condition];
+      condition_name = condition.name;
+      progress_.eta_ns = Eta(i);
+      Say(condition_name + (scheduled.prime ? ": unmeasured first attempt" : ": preparing"));
+      const MonoTime from = parts_.clock.Now();
+      Attempt attempt = RunAttempt(context, scheduled);
+      busy_ns_ += parts_.clock.Now() - from - condition.idle_ns.value_or(0);
+      RETURN_IF_ERROR(store_.AppendAttempt(*result_.run.id, attempt));
+      if (!scheduled.prime) ++progress_.done;
+      progress_.eta_ns = Eta(i + 1);
+      result_.attempts.push_back(attempt);
+      if (events_.on_attempt) events_.on_attempt(attempt, progress_);
+      if (attempt.outcome == Outcome::kInterrupted || Interrupted()) {
+        // The one that was in flight stays as an interrupted attempt; all after it were never
+        // begun.
+        result_.interrupted = attempt.outcome == Outcome::kInterrupted || i + 1 < schedule_.size();
+        return {};
+      }
+      if (scheduled.prime && !CameUp(attempt)) {
+        result_.failure = attempt.outcome_detail;
+        return {};
+      }
+    }
+    return {};
+  }
+
+  const Plan& plan_;
+  uint64_t seed_;
+  results::Store& store_;
+  ExperimentParts parts_;
+  const ExperimentEvents& events_;
+  std::vector<ScheduledAttempt> schedule_;
+  SplitMix64 salts_;
+  Progress progress_;
+  int64_t busy_ns_ = 0;
+  ExperimentResult result_;
+};
+
+}  // namespace
+
+Result<ExperimentResult> RunExperiment(const Plan& plan, uint64_t seed, results::Store& store,
+                                       ExperimentParts parts, const ExperimentEvents& events) {
+  return Experiment(plan, seed, store, std::move(parts), events).Run();
+}
+
+}  // namespace rouse::lab

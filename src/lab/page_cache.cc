@@ -1,0 +1,58 @@
+// The page-cache layer on the real kernel: os/page_cache proves and drops, loader fills.
+#include <utility>
+
+#include "lab/states.h"
+#include "loader/reader.h"
+#include "os/page_cache.h"
+
+namespace rouse::lab {
+namespace {
+
+class KernelPageCache : public PageCache {
+ public:
+  Result<Share> Read(const std::string& path, double fraction) override {
+    ASSIGN_OR_RETURN(const os::Residency whole, os::ReadResidency(path));
+    Share share{.leading_ratio = whole.Ratio(),
+                .rest_ratio = 0,
+                .ratio = whole.Ratio(),
+                .file_bytes = whole.file_bytes,
+                .proof = whole.proof};
+    if (fraction <= 0 || fraction >= 1) return share;
+    const auto leading_bytes =
+        static_cast<int64_t>(fraction * static_cast<double>(whole.file_bytes));
+    const std::vector<os::ByteRange> ranges = {
+        {.offset = 0, .bytes = leading_bytes},
+        {.offset = leading_bytes, .bytes = whole.file_bytes - leading_bytes}};
+    ASSIGN_OR_RETURN(const std::vector<os::Residency> parts, os::ReadResidencyRanges(path, ranges));
+    share.leading_ratio = parts.at(0).Ratio();
+    share.rest_ratio = parts.at(1).Ratio();
+    return share;
+  }
+
+  Result<std::string> Evict(const std::string& path) override {
+    ASSIGN_OR_RETURN(const os::EvictReport report, os::EvictFile(path));
+    return report.WhyNot();
+  }
+
+  Status Warm(const std::string& path, double fraction) override {
+    const Result<loader::WarmReport> report = loader::WarmFile(path, fraction, {});
+    return report.ok() ? Status() : Status(report.error());
+  }
+
+  std::vector<int> Mappers(const std::string& path) override {
+    std::vector<int> pids;
+    const Result<os::Mappers> found = os::FindMappers(os::ProcRoot::Real(), path);
+    if (!found.ok()) return pids;
+    for (const os::Mapper& mapper : found->mappers) pids.push_back(mapper.pid);
+    return pids;
+  }
+};
+
+}  // namespace
+
+PageCache& RealPageCache() {
+  static KernelPageCache page_cache;
+  return page_cache;
+}
+
+}  // namespace rouse::lab

@@ -1,0 +1,459 @@
+#include "lab/states.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstdio>
+
+#include "base/units.h"
+#include "os/process_tree_counters.h"
+
+namespace rouse::lab {
+namespace {
+
+using results::LayerReading;
+using results::LayerReadings;
+
+constexpr int64_t kLayerLimitNs = 30 * kNsPerSecond;
+constexpr int64_t kStopLimitNs = 20 * kNsPerSecond;
+constexpr int64_t kEvictLimitNs = 5 * kNsPerSecond;
+constexpr int64_t kRetryNs = 50 * kNsPerMs;
+constexpr int64_t kQuietWindowNs = 20 * kNsPerMs;
+
+// The contract's bounds of page_cache.
+constexpr double kWarmAtLeast = 0.99;
+constexpr double kColdAtMost = 0.01;
+constexpr double kFractionWithin = 0.02;
+
+// A server whose cache works in blocks may evaluate up to one block again on a hit. 1 for the
+// built-in server; 16 is the default of the servers that use blocks.
+constexpr int64_t kForeignBlockTokens = 16;
+
+std::string Name(Layer layer) { return std::string(LayerName(layer)); }
+
+std::string Percent(double ratio) {
+  std::array<char, 32> text{};
+  std::snprintf(text.data(), text.size(), "%.1f %%", ratio * 100);
+  return text.data();
+}
+
+bool IsNew(const Condition& condition) { return condition.Value(Layer::kProcess) == "new"; }
+bool IsLoaded(const Condition& condition) { return condition.Value(Layer::kModel) == "loaded"; }
+bool HasProcess(const StateContext& context) { return context.target.kind() != TargetKind::kUrl; }
+
+// What went wrong on the way to a state, or nothing.
+using Why = std::optional<std::string>;
+
+class Builder {
+ public:
+  Builder(StateContext& context, const Condition& condition)
+      : context_(context), condition_(condition) {}
+
+  Result<Preparation> Run() {
+    preparation_.setup.salt_text = SaltText(context_.next_salt());
+    preparation_.setup.forbid_prefix = context_.target.kind() == TargetKind::kBuiltin &&
+                                       condition_.Value(Layer::kPrefixCache) == "empty";
+    preparation_.setup.reuse_connection = condition_.Value(Layer::kConnection) == "reused";
+    preparation_.setup.spawn_at_send = IsNew(condition_);
+    using Step = Why (Builder::*)();
+    for (const Step step : {&Builder::Process, &Builder::Model, &Builder::PageCacheLayer,
+                            &Builder::Primers, &Builder::Prove}) {
+      if (context_.interrupted && context_.interrupted()) {
+        return Error(ErrorCode::kInterrupted, "interrupted");
+      }
+      if (const Why why = (this->*step)()) {
+        preparation_.why = *why;
+        preparation_.target_died = HasProcess(context_) && started_ && !context_.target.Alive();
+        return std::move(preparation_);
+      }
+    }
+    preparation_.reached = true;
+    return std::move(preparation_);
+  }
+
+ private:
+  MonoTime In(int64_t limit_ns) const { return context_.clock.Now() + limit_ns; }
+  void Say(const std::string& what) const {
+    if (context_.on_step) context_.on_step(what);
+  }
+
+  Why Process() {
+    if (!HasProcess(context_)) return std::nullopt;
+    preparation_.previous_process = context_.target.Identity();
+    const bool wrong_args = context_.running_args != condition_.target_args;
+    if (IsNew(condition_) || (wrong_args && context_.target.Alive())) {
+      Say("ending the server");
+      const Status stopped = context_.target.Stop(In(kStopLimitNs));
+      if (!stopped.ok()) return "the old server did not end: " + stopped.error().message();
+    }
+    if (IsNew(condition_)) {
+      const Status picked = context_.target.PickPort();
+      return picked.ok() ? Why() : Why(picked.error().message());
+    }
+    if (context_.target.Alive()) {
+      started_ = true;
+      return std::nullopt;
+    }
+    return StartServer();
+  }
+
+  // A port that another process took meanwhile is a reason to take another one, not to fail.
+  Why StartServer() {
+    Say("starting the server");
+    Why why;
+    for (int i = 0; i < 3; ++i) {
+      const Status picked = context_.target.PickPort();
+      if (!picked.ok()) return picked.error().message();
+      const Result<MonoTime> spawned = context_.target.Spawn(condition_.target_args);
+      if (!spawned.ok()) return "the server cannot be started: " + spawned.error().message();
+      started_ = true;
+      context_.running_args = condition_.target_args;
+      const Status ready = context_.target.WaitReady(In(context_.plan.timeout_ns));
+      if (ready.ok()) return std::nullopt;
+      why = ready.error().message();
+      if (context_.target.LogTail().find("in use") == std::string::npos) break;
+    }
+    return why;
+  }
+
+  Why Model() {
+    if (!HasProcess(context_) || IsNew(condition_)) return std::nullopt;
+    if (context_.target.kind() == TargetKind::kCommand) return std::nullopt;
+    const Result<ServerState> state = context_.target.ReadState();
+    if (!state.ok()) return "the server does not tell its state: " + state.error().message();
+    if (state->model_loaded == IsLoaded(condition_)) return std::nullopt;
+    Say(IsLoaded(condition_) ? "loading the model" : "unloading the model");
+    const Status done = IsLoaded(condition_)
+                            ? context_.target.LoadModel(In(context_.plan.timeout_ns))
+                            : context_.target.UnloadModel(In(kLayerLimitNs));
+    return done.ok() ? Why() : Why(done.error().message());
+  }
+
+  Why PageCacheLayer() {
+    const std::string file = context_.target.model_file();
+    if (file.empty()) return std::nullopt;
+    const std::string& wanted = condition_.Value(Layer::kPageCache);
+    const double share = WantedPageCacheShare(wanted);
+    if (share < 1) {
+      Say("dropping the file from the page cache");
+      if (const Why why = EvictWithin(file)) return why;
+    }
+    if (share == 0) return std::nullopt;
+    const Result<PageCache::Share> now = context_.page_cache.Read(file, share);
+    if (!now.ok()) return std::nullopt;  // the proof says what is missing
+    if (now->leading_ratio >= 1) return std::nullopt;
+    Say("bringing the file into the page cache");
+    const Status warmed = context_.page_cache.Warm(file, share);
+    return warmed.ok() ? Why() : Why("cannot warm the page cache: " + warmed.error().message());
+  }
+
+  // Pages of a process that has just ended or unmapped the file can be in use for some time yet.
+  Why EvictWithin(const std::string& file) {
+    const MonoTime deadline = In(kEvictLimitNs);
+    for (;;) {
+      const Result<std::string> why = context_.page_cache.Evict(file);
+      if (!why.ok()) return "cannot evict " + file + ": " + why.error().message();
+      if (why->empty()) return std::nullopt;
+      if (context_.clock.Now() >= deadline) return "cannot evict " + file + ": " + *why;
+      context_.clock.SleepFor(kRetryNs);
+    }
+  }
+
+  // A loaded model is warm only once it has answered: the first answer after a load touches pages
+  // and starts threads. With a salt of its own the primer tells what the template puts before it.
+  Why Primers() {
+    if (IsNew(condition_) || !IsLoaded(condition_)) return std::nullopt;
+    Say("sending the primer");
+    if (condition_.Value(Layer::kPrefixCache) == "hit") return PrimeHit();
+    SendSetup other = preparation_.setup;
+    other.salt_text = SaltText(context_.next_salt());
+    const Result<PrimerReport> sent = context_.send_primer(other);
+    if (!sent.ok()) return "the primer failed: " + sent.error().message();
+    if (sent->cached_tokens && !preparation_.setup.forbid_prefix) {
+      context_.forced_prefix_tokens =
+          std::max(context_.forced_prefix_tokens.value_or(0), *sent->cached_tokens);
+    }
+    return std::nullopt;
+  }
+
+  // The second of two equal primers proves what the request will find.
+  Why PrimeHit() {
+    const Result<PrimerReport> first = context_.send_primer(preparation_.setup);
+    if (!first.ok()) return "the primer failed: " + first.error().message();
+    const Result<PrimerReport> second = context_.send_primer(preparation_.setup);
+    if (!second.ok()) return "the second primer failed: " + second.error().message();
+    hit_ = *second;
+    return std::nullopt;
+  }
+
+  Why Prove() {
+    preparation_.forced_prefix_tokens = context_.forced_prefix_tokens;
+    preparation_.readings = ReadWithoutContact(context_, condition_, preparation_);
+    ProveModel();
+    ProvePrefix();
+    LayerReading connection;
+    connection.wanted = condition_.Value(Layer::kConnection);
+    connection.proof = "told by the request's own socket, afterwards";
+    preparation_.readings[Name(Layer::kConnection)] = connection;
+    const std::string why = WhyNotReached(preparation_.readings);
+    return why.empty() ? Why() : Why(why);
+  }
+
+  void ProveModel() {
+    LayerReading reading;
+    reading.wanted = condition_.Value(Layer::kModel);
+    if (IsNew(condition_)) {
+      reading.value = std::string("unloaded");
+      reading.proof = "no process";
+      reading.reached = true;
+    } else if (context_.target.kind() == TargetKind::kBuiltin) {
+      const Result<ServerState> state = context_.target.ReadState();
+      reading.proof = "the server's state";
+      if (state.ok() && state->model_loaded) {
+        reading.value = std::string(*state->model_loaded ? "loaded" : "unloaded");
+        reading.reached = *state->model_loaded == IsLoaded(condition_);
+        if (!*state->model_loaded) ProveUnmapped(reading);
+      } else {
+        reading.reached = false;
+        reading.detail = state.ok() ? "the server does not tell" : state.error().message();
+      }
+    } else {
+      reading.value = std::string("loaded");
+      reading.proof = "it answered the primer";
+      reading.reached = IsLoaded(condition_);
+    }
+    preparation_.readings[Name(Layer::kModel)] = reading;
+  }
+
+  // What the server says is not enough: its processes must not map the file any more either.
+  void ProveUnmapped(LayerReading& reading) {
+    reading.proof += " and no mapping of the file";
+    const std::vector<int> tree = context_.target.Tree();
+    for (const int pid : context_.page_cache.Mappers(context_.target.model_file())) {
+      if (std::find(tree.begin(), tree.end(), pid) == tree.end()) continue;
+      reading.reached = false;
+      reading.detail = "process " + std::to_string(pid) + " of the server still maps the file";
+    }
+  }
+
+  void ProvePrefix() {
+    LayerReading reading;
+    reading.wanted = condition_.Value(Layer::kPrefixCache);
+    reading.proof = "cached tokens of the answer, afterwards";
+    if (hit_) {
+      reading.proof = "cached tokens of the same prompt, sent just before";
+      if (hit_->cached_tokens && hit_->prompt_tokens) {
+        const int64_t block =
+            context_.target.kind() == TargetKind::kBuiltin ? 1 : kForeignBlockTokens;
+        const bool hit = *hit_->cached_tokens >= *hit_->prompt_tokens - block;
+        reading.value = std::string(hit ? "hit" : "empty");
+        reading.reached = hit;
+        reading.detail = std::to_string(*hit_->cached_tokens) + " of " +
+                         std::to_string(*hit_->prompt_tokens) + " tokens were cached";
+      } else {
+        reading.detail = "the server does not report cached tokens";
+      }
+    }
+    preparation_.readings[Name(Layer::kPrefixCache)] = reading;
+  }
+
+  StateContext& context_;
+  const Condition& condition_;
+  Preparation preparation_;
+  std::optional<PrimerReport> hit_;
+  bool started_ = false;
+};
+
+LayerReading ReadPageCache(StateContext& context, const Condition& condition) {
+  LayerReading reading;
+  reading.wanted = condition.Value(Layer::kPageCache);
+  const std::string file = context.target.model_file();
+  if (file.empty()) {
+    reading.detail = "no model_file is known, so its pages cannot be read back";
+    return reading;
+  }
+  const double wanted = WantedPageCacheShare(reading.wanted);
+  const Result<PageCache::Share> share = context.page_cache.Read(file, wanted);
+  if (!share.ok()) {
+    reading.detail = share.error().message();
+    // A state that was asked for and cannot be proved is not reached.
+    if (reading.wanted != "warm") reading.reached = false;
+    return reading;
+  }
+  reading.value = share->ratio;
+  reading.proof = share->proof;
+  if (wanted == 1) {
+    reading.reached = share->ratio >= kWarmAtLeast;
+  } else if (wanted == 0) {
+    reading.reached = share->ratio <= kColdAtMost;
+  } else {
+    reading.reached = std::fabs(share->ratio - wanted) <= kFractionWithin;
+  }
+  reading.detail = Percent(share->ratio) + " of " + FormatBytes(share->file_bytes) + " resident";
+  return reading;
+}
+
+std::string Describe(const ProcessIdentity& identity) {
+  return "pid " + std::to_string(identity.pid) + ", started at tick " +
+         std::to_string(identity.start_ticks);
+}
+
+LayerReading ReadProcess(StateContext& context, const Condition& condition) {
+  LayerReading reading;
+  reading.wanted = condition.Value(Layer::kProcess);
+  const std::optional<ProcessIdentity> identity = context.target.Identity();
+  reading.proof = "pid and start time";
+  if (IsNew(condition)) {
+    reading.value = std::string(identity ? "running" : "none");
+    reading.reached = !identity.has_value();
+    reading.detail = identity ? "the old process still runs: " + Describe(*identity)
+                              : "it is started by the request";
+  } else if (!HasProcess(context)) {
+    reading.proof = "";
+    reading.detail = "the server's process is not ours";
+  } else {
+    reading.value = std::string(identity ? "running" : "none");
+    reading.reached = identity.has_value();
+    reading.detail = identity ? Describe(*identity) : "the server " + context.target.ExitText();
+  }
+  return reading;
+}
+
+LayerReading JudgeNewProcess(StateContext& context, const Preparation& preparation) {
+  LayerReading reading;
+  reading.wanted = "new";
+  reading.proof = "pid and start time";
+  const std::optional<ProcessIdentity> identity = context.target.Identity();
+  if (!identity) {
+    reading.value = std::string("none");
+    reading.reached = false;
+    reading.detail = "the server " + context.target.ExitText();
+    return reading;
+  }
+  const bool fresh = identity != preparation.previous_process;
+  reading.value = std::string(fresh ? "new" : "running");
+  reading.reached = fresh;
+  reading.detail = Describe(*identity);
+  return reading;
+}
+
+LayerReading JudgePrefix(StateContext& context, const Condition& condition,
+                         const Preparation& preparation, const results::Attempt& attempt) {
+  LayerReading reading;
+  reading.wanted = condition.Value(Layer::kPrefixCache);
+  reading.proof = "cached tokens of the answer";
+  if (!attempt.tokens.cached) {
+    reading.detail = "the server does not report cached tokens";
+    return reading;
+  }
+  const int64_t cached = *attempt.tokens.cached;
+  reading.detail = std::to_string(cached) + " cached tokens";
+  if (reading.wanted == "empty") {
+    const int64_t forced =
+        preparation.setup.forbid_prefix ? 0 : preparation.forced_prefix_tokens.value_or(0);
+    reading.value = std::string(cached <= forced ? "empty" : "hit");
+    reading.reached = cached <= forced;
+    reading.detail += ", at most " + std::to_string(forced) + " come before the salt";
+    return reading;
+  }
+  const int64_t block = context.target.kind() == TargetKind::kBuiltin ? 1 : kForeignBlockTokens;
+  if (!attempt.tokens.prompt) return reading;
+  const bool hit = cached >= *attempt.tokens.prompt - block;
+  reading.value = std::string(hit ? "hit" : "empty");
+  reading.reached = hit;
+  reading.detail += " of " + std::to_string(*attempt.tokens.prompt);
+  return reading;
+}
+
+LayerReading JudgeConnection(const Condition& condition, const results::Attempt& attempt) {
+  LayerReading reading;
+  reading.wanted = condition.Value(Layer::kConnection);
+  reading.proof = "the request's own socket";
+  if (!attempt.connection.reused) return reading;
+  reading.value = std::string(*attempt.connection.reused ? "reused" : "fresh");
+  reading.reached = *attempt.connection.reused == (reading.wanted == "reused");
+  if (reading.reached == false) reading.detail = "the server had closed the kept connection";
+  return reading;
+}
+
+}  // namespace
+
+Result<Preparation> BringAbout(StateContext& context, const Condition& condition) {
+  return Builder(context, condition).Run();
+}
+
+bool WaitForQuiet(StateContext& context, int64_t limit_ns) {
+  const std::vector<int> tree = context.target.Tree();
+  if (tree.empty()) return true;
+  const os::ProcRoot& root = os::ProcRoot::Real();
+  const MonoTime deadline = context.clock.Now() + limit_ns;
+  std::optional<int64_t> before = os::ReadProcessTreeCounters(root, tree).cpu_ns;
+  while (before) {
+    const MonoTime from = context.clock.Now();
+    context.clock.SleepFor(kQuietWindowNs);
+    const std::optional<int64_t> now = os::ReadProcessTreeCounters(root, tree).cpu_ns;
+    if (!now) return true;
+    if ((*now - *before) * 10 < context.clock.Now() - from) return true;
+    if (context.clock.Now() >= deadline) return false;
+    before = now;
+  }
+  return true;
+}
+
+LayerReadings ReadWithoutContact(StateContext& context, const Condition& condition,
+                                 const Preparation& /*preparation*/) {
+  LayerReadings readings;
+  readings[Name(Layer::kPageCache)] = ReadPageCache(context, condition);
+  readings[Name(Layer::kProcess)] = ReadProcess(context, condition);
+  return readings;
+}
+
+LayerReadings ReadAfter(StateContext& context, const Condition& condition,
+                        const Preparation& preparation, const results::Attempt& attempt) {
+  LayerReadings readings;
+  // The request itself warms pages and loads the model: what is read now is the new state, not a
+  // judgement of the old one.
+  LayerReading page_cache = ReadPageCache(context, condition);
+  page_cache.reached.reset();
+  readings[Name(Layer::kPageCache)] = page_cache;
+  readings[Name(Layer::kProcess)] =
+      IsNew(condition) ? JudgeNewProcess(context, preparation) : ReadProcess(context, condition);
+  LayerReading model;
+  model.wanted = condition.Value(Layer::kModel);
+  const Result<ServerState> state = context.target.ReadState();
+  if (state.ok() && state->model_loaded) {
+    model.value = std::string(*state->model_loaded ? "loaded" : "unloaded");
+    model.proof = "the server's state";
+  }
+  readings[Name(Layer::kModel)] = model;
+  readings[Name(Layer::kPrefixCache)] = JudgePrefix(context, condition, preparation, attempt);
+  readings[Name(Layer::kConnection)] = JudgeConnection(condition, attempt);
+  return readings;
+}
+
+std::string WhyNotReached(const LayerReadings& readings) {
+  for (const auto& [layer, reading] : readings) {
+    if (reading.reached.value_or(true)) continue;
+    std::string why = layer + ": wanted " + reading.wanted;
+    if (const auto* const share = std::get_if<double>(&reading.value)) {
+      why += ", read " + Percent(*share);
+    } else if (const auto* const word = std::get_if<std::string>(&reading.value)) {
+      why += ", read " + *word;
+    }
+    if (!reading.proof.empty()) why += " (" + reading.proof + ")";
+    if (!reading.detail.empty()) why += ": " + reading.detail;
+    return why;
+  }
+  return "";
+}
+
+std::string SaltText(uint64_t salt) {
+  // Twelve decimal digits: tokenizers split digits one by one or in threes, so every salt costs the
+  // same number of tokens.
+  std::array<char, 32> text{};
+  std::snprintf(text.data(), text.size(), "Session %012llu.",
+                static_cast<unsigned long long>(salt % 1'000'000'000'000U));
+  return text.data();
+}
+
+}  // namespace rouse::lab

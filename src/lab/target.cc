@@ -1,0 +1,365 @@
+// The three kinds of target. The built-in server and a command share everything about processes;
+// what differs is how they are asked for their state.
+#include "lab/target.h"
+
+#include <netinet/in.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstdlib>
+#include <nlohmann/json.hpp>
+
+#include "base/fd.h"
+#include "lab/command_line.h"
+#include "lab/control.h"
+#include "models/catalog.h"
+#include "os/process.h"
+
+namespace rouse::lab {
+namespace {
+
+constexpr int64_t kPollNs = 5 * kNsPerMs;
+constexpr int64_t kLogTailBytes = 2000;
+constexpr int64_t kControlNs = 10 * kNsPerSecond;
+
+MonoTime Earlier(MonoTime a, MonoTime b) { return a < b ? a : b; }
+
+// A member that is a string, or "".
+std::string TextOf(const nlohmann::json& object, const char* key) {
+  const auto found = object.find(key);
+  return found != object.end() && found->is_string() ? found->get<std::string>() : "";
+}
+
+// A loopback port that is free now. Another process may take it before our server does; the server
+// then ends with that message, and the attempt is begun again on another port.
+Result<int> FreePort() {
+  const Fd fd(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  socklen_t length = sizeof address;
+  if (!fd.valid() || bind(fd.get(), reinterpret_cast<sockaddr*>(&address), length) != 0 ||
+      getsockname(fd.get(), reinterpret_cast<sockaddr*>(&address), &length) != 0) {
+    return Error::FromErrno(errno, "cannot pick a port on 127.0.0.1");
+  }
+  return int{ntohs(address.sin_port)};
+}
+
+// A process of ours behind a loopback port.
+class ProcessTarget : public Target {
+ public:
+  explicit ProcessTarget(TargetSpec spec) : spec_(std::move(spec)) {}
+
+  Status Prepare() {
+    // The log lives in memory and has no name: nothing is left behind when the tool is killed. The
+    // server's spawner is another process and opens it through /proc.
+    log_.Reset(memfd_create("rouse-target-log", MFD_CLOEXEC));
+    if (!log_.valid()) return Error::FromErrno(errno, "cannot make the server's log");
+    log_path_ = "/proc/" + std::to_string(getpid()) + "/fd/" + std::to_string(log_.get());
+    return PickPort();
+  }
+
+  TargetKind kind() const override { return spec_.kind; }
+  std::string url() const override { return "http://127.0.0.1:" + std::to_string(port_); }
+  std::string model_file() const override { return model_file_; }
+
+  Status PickPort() override {
+    ASSIGN_OR_RETURN(port_, FreePort());
+    return {};
+  }
+
+  Result<MonoTime> Spawn(const std::vector<std::string>& args) override {
+    child_ = os::Child();
+    exit_text_.clear();
+    if (ftruncate(log_.get(), 0) != 0) return Error::FromErrno(errno, "cannot empty the log");
+    os::SpawnOptions options;
+    ASSIGN_OR_RETURN(options.argv, Argv(args));
+    // A key of the user's own server is not for this one.
+    options.environment_removed = {"ROUSE_API_KEY"};
+    options.stdout_to = os::OutputTo::File(log_path_);
+    options.stderr_to = os::OutputTo::File(log_path_);
+    ASSIGN_OR_RETURN(child_, os::Spawn(options));
+    return child_.forked_at();
+  }
+
+  Status Stop(MonoTime deadline) override {
+    if (!child_.valid()) return {};
+    const int64_t grace_ns = std::max<int64_t>(0, (deadline - MonoNow()) / 2);
+    const Result<os::ExitInfo> exit = child_.Stop(std::min(grace_ns, 5 * kNsPerSecond));
+    if (!exit.ok()) return exit.error();
+    child_ = os::Child();
+    return {};
+  }
+
+  bool Alive() override { return child_.valid() && !child_.HasExited(); }
+
+  std::optional<ProcessIdentity> Identity() override {
+    if (!Alive()) return std::nullopt;
+    return ProcessIdentity{.pid = child_.pid(), .start_ticks = child_.start_time_ticks()};
+  }
+
+  std::vector<int> Tree() override { return child_.valid() ? child_.Tree() : std::vector<int>(); }
+
+  std::string ExitText() override {
+    if (!child_.valid() || !child_.HasExited()) return exit_text_;
+    const Result<os::ExitInfo> exit = child_.Wait(MonoNow() + kNsPerSecond);
+    if (exit.ok()) exit_text_ = exit->Describe();
+    return exit_text_;
+  }
+
+  std::string LogTail() override { return os::ReadTail(log_path_, kLogTailBytes); }
+
+ protected:
+  virtual Result<std::vector<std::string>> Argv(const std::vector<std::string>& args) const = 0;
+
+  Error Died() {
+    std::string message = "the server " + ExitText() + " before it was ready";
+    const std::string tail = LogTail();
+    if (!tail.empty()) message += "; its last words:\n" + tail;
+    return Error(ErrorCode::kState, message);
+  }
+
+  // Polls `done` until it is true, the process ends, or the deadline.
+  template <typename Done>
+  Status PollUntil(MonoTime deadline, std::string_view what, Done done) {
+    while (!done()) {
+      if (!Alive()) return Died();
+      if (MonoNow() >= deadline) {
+        return Error(ErrorCode::kTimeout, std::string(what) + " in time");
+      }
+      RealClock().SleepFor(kPollNs);
+    }
+    return {};
+  }
+
+  TargetSpec spec_;
+  std::string model_file_;
+  int port_ = 0;
+
+ private:
+  Fd log_;
+  std::string log_path_;
+  os::Child child_;
+  std::string exit_text_;
+};
+
+class BuiltinTarget : public ProcessTarget {
+ public:
+  using ProcessTarget::ProcessTarget;
+
+  Status Resolve() {
+    ASSIGN_OR_RETURN(const models::ModelFile model, models::Resolve(spec_.model));
+    model_file_ = model.path;
+    std::array<char, 4096> path{};
+    const ssize_t length = readlink("/proc/self/exe", path.data(), path.size() - 1);
+    binary_ = length > 0 ? std::string(path.data(), static_cast<size_t>(length)) : "";
+    // A binary that was replaced while it runs has no usable name any more.
+    if (access(binary_.c_str(), X_OK) != 0) binary_ = "/proc/self/exe";
+    return Prepare();
+  }
+
+  std::string request_model() const override { return ""; }
+  bool tells_timeline() const override { return true; }
+
+  Status WaitReady(MonoTime deadline) override {
+    failure_.clear();
+    RETURN_IF_ERROR(PollUntil(deadline, "the built-in server did not load its model", [&] {
+      const Result<ServerState> state = ReadState();
+      return (state.ok() && state->model_loaded == true) || !failure_.empty();
+    }));
+    if (failure_.empty()) return {};
+    return Error(ErrorCode::kState, "the built-in server could not load its model: " + failure_);
+  }
+
+  Status LoadModel(MonoTime deadline) override { return SetLoaded(true, deadline); }
+  Status UnloadModel(MonoTime deadline) override { return SetLoaded(false, deadline); }
+
+  Result<ServerState> ReadState() override {
+    ASSIGN_OR_RETURN(const ControlReply reply,
+                     CallControl(url(), "GET", "/state", "", MonoNow() + kControlNs));
+    if (reply.status != 200) {
+      return Error(ErrorCode::kState, "GET /state answers " + std::to_string(reply.status));
+    }
+    return ParseState(reply.body);
+  }
+
+ protected:
+  Result<std::vector<std::string>> Argv(const std::vector<std::string>& args) const override {
+    std::vector<std::string> argv = {binary_,     "serve",
+                                     "--model",   model_file_,
+                                     "--host",    "127.0.0.1",
+                                     "--port",    std::to_string(port_),
+                                     "--context", std::to_string(spec_.context)};
+    argv.insert(argv.end(), spec_.args.begin(), spec_.args.end());
+    argv.insert(argv.end(), args.begin(), args.end());
+    return argv;
+  }
+
+ private:
+  Result<ServerState> ParseState(const std::string& body) {
+    const nlohmann::json json = nlohmann::json::parse(body, nullptr, false);
+    const auto bad = [] {
+      return Error(ErrorCode::kCorrupt, "GET /state does not answer in rouse.server_state/1");
+    };
+    if (json.is_discarded() || !json.is_object()) return bad();
+    const auto models = json.find("models");
+    if (models == json.end() || !models->is_array() || models->empty()) return bad();
+    const nlohmann::json& model = models->front();
+    if (!model.is_object() || !model.contains("layers") || !model["layers"].is_object()) {
+      return bad();
+    }
+    model_id_ = TextOf(model, "id");
+    ServerState state;
+    state.json = body;
+    const nlohmann::json& layers = model["layers"];
+    // Anything between the two (loading, one half there) is neither.
+    const std::string weights = TextOf(layers, "weights");
+    if (weights == "ready" && TextOf(layers, "context") == "ready") state.model_loaded = true;
+    if (weights == "absent") state.model_loaded = false;
+    failure_ = TextOf(model, "failure");
+    if (model.contains("memory_bytes") && model["memory_bytes"].is_number_integer()) {
+      state.memory_bytes = model["memory_bytes"].get<int64_t>();
+    }
+    return state;
+  }
+
+  Status SetLoaded(bool loaded, MonoTime deadline) {
+    if (model_id_.empty()) RETURN_IF_ERROR(StateOnly());
+    const std::string path = loaded ? "/models/load" : "/models/unload";
+    const nlohmann::json body = {{"model", model_id_}};
+    ASSIGN_OR_RETURN(const ControlReply reply,
+                     CallControl(url(), "POST", path, body.dump(), deadline));
+    if (reply.status >= 300) {
+      return Error(ErrorCode::kState,
+                   "POST " + path + " answers " + std::to_string(reply.status) + ": " + reply.body);
+    }
+    return PollUntil(deadline, "POST " + path + " did not take effect", [&] {
+      const Result<ServerState> state = ReadState();
+      return state.ok() && state->model_loaded == loaded;
+    });
+  }
+
+  Status StateOnly() {
+    const Result<ServerState> state = ReadState();
+    return state.ok() ? Status() : Status(state.error());
+  }
+
+  std::string binary_;
+  std::string model_id_;
+  std::string failure_;  // of the last load, as GET /state tells it
+};
+
+class CommandTarget : public ProcessTarget {
+ public:
+  using ProcessTarget::ProcessTarget;
+
+  Status Resolve() {
+    ASSIGN_OR_RETURN(words_, SplitCommand(spec_.command));
+    model_file_ = spec_.model_file;
+    if (spec_.command.find("{model}") != std::string::npos) {
+      ASSIGN_OR_RETURN(const models::ModelFile model, models::Resolve(spec_.model));
+      model_path_ = model.path;
+      if (model_file_.empty()) model_file_ = model.path;
+    }
+    return Prepare();
+  }
+
+  std::string request_model() const override { return spec_.model; }
+  bool tells_timeline() const override { return false; }
+
+  // Accepting a connection wakes nothing; whether it can answer is told by the primer.
+  Status WaitReady(MonoTime deadline) override {
+    return PollUntil(deadline, "the server did not accept a connection", [&] {
+      return AcceptsConnections(url(), Earlier(deadline, MonoNow() + kNsPerSecond));
+    });
+  }
+
+  Status LoadModel(MonoTime) override { return NoCall(); }
+  Status UnloadModel(MonoTime) override { return NoCall(); }
+  Result<ServerState> ReadState() override { return NoCall().error(); }
+
+ protected:
+  Result<std::vector<std::string>> Argv(const std::vector<std::string>& args) const override {
+    std::vector<std::string> argv;
+    for (const std::string& word : words_) {
+      argv.push_back(
+          ReplaceAll(ReplaceAll(word, "{port}", std::to_string(port_)), "{model}", model_path_));
+    }
+    argv.insert(argv.end(), spec_.args.begin(), spec_.args.end());
+    argv.insert(argv.end(), args.begin(), args.end());
+    return argv;
+  }
+
+ private:
+  static Status NoCall() {
+    return Error(ErrorCode::kUnsupported, "rouse knows no load, unload or state call of a command");
+  }
+
+  std::vector<std::string> words_;
+  std::string model_path_;
+};
+
+// Somebody else's server: nothing of it is ours to start, stop or find.
+class UrlTarget : public Target {
+ public:
+  explicit UrlTarget(TargetSpec spec) : spec_(std::move(spec)) {}
+
+  TargetKind kind() const override { return TargetKind::kUrl; }
+  std::string url() const override { return spec_.url; }
+  std::string request_model() const override { return spec_.model; }
+  std::string model_file() const override { return spec_.model_file; }
+  bool tells_timeline() const override { return false; }
+
+  Result<MonoTime> Spawn(const std::vector<std::string>&) override { return NotOurs(); }
+  Status PickPort() override { return NotOurs(); }
+  Status WaitReady(MonoTime) override { return {}; }
+  Status Stop(MonoTime) override { return {}; }
+  bool Alive() override { return true; }
+  std::optional<ProcessIdentity> Identity() override { return std::nullopt; }
+  std::vector<int> Tree() override { return {}; }
+  std::string ExitText() override { return ""; }
+  std::string LogTail() override { return ""; }
+  Status LoadModel(MonoTime) override { return NotOurs(); }
+  Status UnloadModel(MonoTime) override { return NotOurs(); }
+  Result<ServerState> ReadState() override { return NotOurs(); }
+
+ private:
+  static Error NotOurs() {
+    return Error(ErrorCode::kUnsupported,
+                 "a server that is given by its URL is not ours to manage");
+  }
+
+  TargetSpec spec_;
+};
+
+template <typename Kind>
+Result<std::unique_ptr<Target>> Resolved(const TargetSpec& spec) {
+  auto target = std::make_unique<Kind>(spec);
+  RETURN_IF_ERROR(target->Resolve());
+  return std::unique_ptr<Target>(std::move(target));
+}
+
+}  // namespace
+
+Result<std::unique_ptr<Target>> MakeTarget(const TargetSpec& spec) {
+  for (const auto& [header, variable] : spec.headers_env) {
+    if (std::getenv(variable.c_str()) != nullptr) continue;
+    return Error(ErrorCode::kUsage, "header " + header + " comes from the environment variable " +
+                                        variable + ", which is not set");
+  }
+  switch (spec.kind) {
+    case TargetKind::kBuiltin:
+      return Resolved<BuiltinTarget>(spec);
+    case TargetKind::kCommand:
+      return Resolved<CommandTarget>(spec);
+    case TargetKind::kUrl:
+      return std::unique_ptr<Target>(std::make_unique<UrlTarget>(spec));
+  }
+  return Error(ErrorCode::kInternal, "no such kind of target");
+}
+
+}  // namespace rouse::lab

@@ -1,0 +1,117 @@
+#include "report/terminal_bar.h"
+
+#include <algorithm>
+#include <cmath>
+#include <optional>
+#include <string_view>
+
+namespace rouse::report {
+namespace {
+
+struct StageLook {
+  char letter;
+  std::string_view words;
+  std::string_view color;  // SGR: a dark letter on a light ground, apart also for colour-blind eyes
+};
+
+// Indexed by Stage. Ground colours after Okabe and Ito, in the 256-colour cube.
+constexpr std::array<StageLook, results::kStageCount> kLooks{{
+    {'q', "queue", "30;48;5;250"},
+    {'s', "process start", "30;48;5;214"},
+    {'w', "weights", "30;48;5;117"},
+    {'i', "runtime init", "30;48;5;36"},
+    {'t', "tokenizer", "30;48;5;228"},
+    {'p', "prefill", "37;48;5;25"},
+    {'d', "first decode", "30;48;5;175"},
+    {'x', "transport", "37;48;5;130"},
+    {'.', "unattributed", "37;48;5;240"},
+}};
+
+const StageLook& LookOf(results::Stage stage) { return kLooks[static_cast<size_t>(stage)]; }
+
+const StageLook* LookOfLetter(char letter) {
+  for (const StageLook& look : kLooks) {
+    if (look.letter == letter) return &look;
+  }
+  return nullptr;
+}
+
+std::string Painted(const std::string& text, std::string_view color) {
+  return "\x1b[" + std::string(color) + "m" + text + "\x1b[0m";
+}
+
+}  // namespace
+
+char StageLetter(results::Stage stage) { return LookOf(stage).letter; }
+std::string_view StageWords(results::Stage stage) { return LookOf(stage).words; }
+
+std::optional<StageMeans> MeanStages(std::span<const results::Attempt* const> attempts) {
+  StageMeans sums{};
+  int count = 0;
+  for (const results::Attempt* const attempt : attempts) {
+    if (!attempt->ttft_ns || attempt->outcome != results::Outcome::kOk) continue;
+    ++count;
+    for (size_t i = 0; i < sums.size(); ++i) {
+      sums[i] += static_cast<double>(std::max<int64_t>(0, attempt->stages[i].ns.value_or(0)));
+    }
+  }
+  if (count == 0) return std::nullopt;
+  for (double& sum : sums) sum /= count;
+  return sums;
+}
+
+std::string BarCells(const StageMeans& means, int length, int width) {
+  double total = 0;
+  for (const double mean : means) total += mean;
+  std::string cells;
+  if (total > 0) {
+    std::array<int, results::kStageCount> counts{};
+    std::array<double, results::kStageCount> rests{};
+    int given = 0;
+    for (size_t i = 0; i < means.size(); ++i) {
+      const double exact = means[i] / total * length;
+      counts[i] = static_cast<int>(std::floor(exact));
+      rests[i] = exact - counts[i];
+      given += counts[i];
+    }
+    for (; given < length; ++given) {
+      const auto most = std::max_element(rests.begin(), rests.end());
+      ++counts[static_cast<size_t>(most - rests.begin())];
+      *most = -1;
+    }
+    for (size_t i = 0; i < means.size(); ++i) {
+      cells.append(static_cast<size_t>(counts[i]), kLooks[i].letter);
+    }
+  }
+  cells.append(static_cast<size_t>(width) - cells.size(), ' ');
+  return cells;
+}
+
+std::string ColoredCells(const std::string& cells) {
+  std::string out;
+  for (size_t i = 0; i < cells.size();) {
+    size_t end = i;
+    while (end < cells.size() && cells[end] == cells[i]) ++end;
+    const std::string run = cells.substr(i, end - i);
+    const StageLook* const look = LookOfLetter(cells[i]);
+    out += look == nullptr ? run : Painted(run, look->color);
+    i = end;
+  }
+  return out;
+}
+
+std::string Legend(const std::vector<std::string>& bars, bool color) {
+  std::string out;
+  for (const StageLook& look : kLooks) {
+    const bool used = std::any_of(bars.begin(), bars.end(), [&](const std::string& bar) {
+      return bar.find(look.letter) != std::string::npos;
+    });
+    if (!used) continue;
+    if (!out.empty()) out += "  ";
+    const std::string letter(1, look.letter);
+    out += (color ? Painted(letter, look.color) : letter) + " " + std::string(look.words);
+  }
+  return out;
+}
+
+}  // namespace rouse::report

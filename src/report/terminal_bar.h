@@ -1,0 +1,34 @@
+// The stacked stage bar of one condition: a row of cells, each showing the letter of the stage that
+// the time went to. For this folder only.
+#pragma once
+
+#include <array>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "results/attempt.h"
+
+namespace rouse::report {
+
+// "s", "process start": as the bar's legend has it.
+char StageLetter(results::Stage stage);
+std::string_view StageWords(results::Stage stage);
+
+// Mean time per stage over the attempts that have a TTFT, in ns; empty when none has.
+using StageMeans = std::array<double, results::kStageCount>;
+std::optional<StageMeans> MeanStages(std::span<const results::Attempt* const> attempts);
+
+// The cells of a bar: `length` of `width` cells are filled, shared out by the largest remainder, in
+// the order in which a start passes through the stages; a stage with a share of at least half a
+// cell gets one. The rest is blank.
+std::string BarCells(const StageMeans& means, int length, int width);
+
+// The same with each run of a letter on its stage's colour.
+std::string ColoredCells(const std::string& cells);
+
+// "s process start  w weights": the stages whose letters stand in `bars`, coloured when asked.
+std::string Legend(const std::vector<std::string>& bars, bool color);
+
+}  // namespace rouse::report
