@@ -152,7 +152,15 @@ Status LlamaEngine::LoadParts(StepLog& log, std::stop_token stop) {
   if (tokenizer_thread.joinable()) tokenizer_thread.join();
   if (tokenizer_ == nullptr) tokenizer_ = std::move(tokenizer);
   // The header's error says more than the library's about the same broken file.
-  if (status.ok() && !tokenizer_status.ok() && tokenizer_ == nullptr) status = tokenizer_status;
+  if (status.ok() && tokenizer_ == nullptr) {
+    if (weights_->plain()) {
+      Result<std::unique_ptr<Tokenizer>> shared = Tokenizer::FromPlainLoad(*weights_);
+      if (shared.ok()) tokenizer_ = std::move(shared).value();
+      status = shared.ok() ? Status() : Status(shared.error());
+    } else {
+      status = tokenizer_status;
+    }
+  }
   if (status.ok() && stop.stop_requested()) {
     status = Error(ErrorCode::kInterrupted, "loading " + options_.model_path + " was stopped");
   }
@@ -204,8 +212,7 @@ Status LlamaEngine::LoadWeights(const FileFacts& file, StepLog& log, std::stop_t
   if (!loaded.ok()) {
     if (loaded.error().code() == ErrorCode::kInterrupted) return loaded.error();
     // Some architecture may want its vocabulary after all; then the plain way works.
-    const Status plain = LoadPlain(file, log, stop, loaded.error().message());
-    return plain;
+    return LoadPlain(file, log, stop, loaded.error().message());
   }
   weights_ = std::move(loaded).value();
   log.Add(Stage::kWeights, "weights", start, file.bytes);
@@ -228,9 +235,6 @@ Status LlamaEngine::LoadPlain(const FileFacts& file, StepLog& log, std::stop_tok
                                     .repack = options_.repack};
   ASSIGN_OR_RETURN(weights_, Weights::Load(options, stop));
   log.Add(Stage::kWeights, "weights", start, file.bytes);
-  if (tokenizer_ == nullptr) {
-    ASSIGN_OR_RETURN(tokenizer_, Tokenizer::FromPlainLoad(*weights_));
-  }
   Publish([&](EngineFacts& facts) {
     facts.plain_load_reason = reason;
     facts.model_name = file.name;
