@@ -1,4 +1,4 @@
-"""Fixtures of the end-to-end tests: they run the built binary as a user would, never its libraries.
+"""Fixtures of tests/e2e and tests/issues: they run the built binary as a user would, never its libraries.
 
 ROUSE_BINARY (default build/release/rouse), ROUSE_MODEL (default: the one in the user's cache) and
 ROUSE_LLAMA_SERVER are set by ./dev test. Each test has its own results database (ROUSE_DB) and its
@@ -19,7 +19,7 @@ from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).resolve().parents[2]
+ROOT = Path(__file__).resolve().parents[1]
 DEFAULT_MODEL_FILE = "SmolLM2-135M-Instruct.Q4_1.gguf"
 COMMAND_TIMEOUT_S = 60
 READY_TIMEOUT_S = 60
