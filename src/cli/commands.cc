@@ -7,9 +7,15 @@ namespace {
 
 // In the order in which `rouse --help` lists them.
 constexpr auto kCommands = std::to_array<Command>({
+    {"measure", "run an experiment: the main job", RunMeasure},
     {"probe", "send one request and show its whole first-token timeline", RunProbe},
+    {"report", "a stored run as a table, JSON, CSV or a trace", RunReport},
+    {"compare", "two runs or conditions, with intervals and a verdict", RunCompare},
+    {"serve", "the built-in server: OpenAI-compatible, tells its own state", RunServe},
     {"synth", "write a synthetic model of a given shape and quantization", RunSynth},
     {"models", "the models that are here, and how to get the default one", RunModels},
+    {"list", "the stored runs", RunList},
+    {"import", "attempts that were measured elsewhere, as a new run", RunImport},
 });
 
 }  // namespace

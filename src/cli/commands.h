@@ -16,7 +16,12 @@ struct Command {
 
 std::span<const Command> Commands();
 
+int RunMeasure(int argc, const char* const* argv);
 int RunProbe(int argc, const char* const* argv);
+int RunReport(int argc, const char* const* argv);
+int RunCompare(int argc, const char* const* argv);
+int RunList(int argc, const char* const* argv);
+int RunImport(int argc, const char* const* argv);
 int RunServe(int argc, const char* const* argv);
 int RunModels(int argc, const char* const* argv);
 int RunSynth(int argc, const char* const* argv);

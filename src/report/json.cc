@@ -330,6 +330,21 @@ Json WarningCounts(const std::vector<results::Attempt>& attempts) {
   return counts.empty() ? Json::object() : Json(counts);
 }
 
+Json RunSummaryJson(const results::RunSummary& run) {
+  Json row = {{"run", run.id},
+              {"name", run.name},
+              {"kind", run.kind},
+              {"status", run.status},
+              {"target", run.target.empty() ? Json() : Json(run.target)},
+              {"model", run.model.empty() ? Json() : Json(run.model)},
+              {"started", FormatWallTime(run.started_wall_ns)},
+              {"ended", OptionalTime(run.ended_wall_ns)}};
+  row["conditions"] = run.conditions;
+  row["attempts"] = run.attempts;
+  row["failed"] = run.failed;
+  return row;
+}
+
 std::string Dump(const Json& json) {
   return json.dump(2, ' ', false, Json::error_handler_t::replace);
 }
@@ -381,21 +396,12 @@ std::string ComparisonsJson(const std::vector<Comparison>& comparisons,
 
 std::string RunListJson(const std::vector<results::RunSummary>& runs) {
   Json list = Json::array();
-  for (const results::RunSummary& run : runs) {
-    Json row = {{"run", run.id},
-                {"name", run.name},
-                {"kind", run.kind},
-                {"status", run.status},
-                {"target", run.target.empty() ? Json() : Json(run.target)},
-                {"model", run.model.empty() ? Json() : Json(run.model)},
-                {"started", FormatWallTime(run.started_wall_ns)},
-                {"ended", OptionalTime(run.ended_wall_ns)}};
-    row["conditions"] = run.conditions;
-    row["attempts"] = run.attempts;
-    row["failed"] = run.failed;
-    list.push_back(std::move(row));
-  }
+  for (const results::RunSummary& run : runs) list.push_back(RunSummaryJson(run));
   return Dump({{"runs", std::move(list)}});
+}
+
+std::string RunLineJson(const results::RunSummary& run) {
+  return RunSummaryJson(run).dump(-1, ' ', false, Json::error_handler_t::replace);
 }
 
 }  // namespace rouse::report

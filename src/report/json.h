@@ -25,7 +25,8 @@ std::string ComparisonsJson(const std::vector<Comparison>& comparisons,
                             const std::vector<std::string>& only_treatment,
                             const std::vector<std::string>& only_control);
 
-// {"runs": [...]}
+// {"runs": [...]}, and one element of it as one line.
 std::string RunListJson(const std::vector<results::RunSummary>& runs);
+std::string RunLineJson(const results::RunSummary& run);
 
 }  // namespace rouse::report

@@ -1,0 +1,197 @@
+// `rouse import`: attempts that were measured elsewhere become a run. Everything is read and
+// checked before anything is stored.
+#include <cerrno>
+#include <cstdio>
+#include <filesystem>
+#include <fstream>
+#include <iostream>
+#include <map>
+#include <string>
+#include <unordered_map>
+#include <unordered_set>
+#include <vector>
+
+#include "base/time.h"
+#include "base/units.h"
+#include "cli/commands.h"
+#include "cli/common.h"
+#include "results/json.h"
+#include "results/metrics.h"
+#include "results/store.h"
+
+namespace rouse::cli {
+namespace {
+
+using results::Attempt;
+using results::Run;
+
+// A longer line is not an attempt but a mistake, or an attack on our memory.
+constexpr size_t kLongestLineBytes = size_t{16} << 20U;
+
+struct Imported {
+  Run run;
+  std::vector<Attempt> attempts;
+  std::map<std::string, int64_t> extra_fields;  // name -> lines that have it
+};
+
+// What is read line by line, and what was seen so far.
+class Importer {
+ public:
+  explicit Importer(std::string name) : name_(std::move(name)) {}
+
+  Status Take(const std::string& line) {
+    ++line_number_;
+    std::string_view text = line;
+    if (line_number_ == 1 && text.starts_with("\xef\xbb\xbf")) text.remove_prefix(3);
+    if (text.find_first_not_of(" \t\r\n") == std::string_view::npos) return {};
+    Result<Attempt> attempt = results::ParseAttempt(text, results::ParseFor::kImport);
+    if (!attempt.ok()) return AtLine(attempt.error().message());
+    if (attempt->id) {
+      const auto [first, is_new] = lines_of_ids_.emplace(*attempt->id, line_number_);
+      if (!is_new) {
+        return AtLine("id " + std::to_string(*attempt->id) + " stands twice (first in line " +
+                      std::to_string(first->second) + ")");
+      }
+    }
+    for (const std::string& field : results::ExtraFields(*attempt)) {
+      ++imported_.extra_fields[field];
+    }
+    if (conditions_.insert(attempt->condition).second) {
+      results::ConditionRow row;
+      row.name = attempt->condition;
+      imported_.run.conditions.push_back(std::move(row));
+    }
+    attempt->run.reset();  // the number of a run in another database
+    imported_.attempts.push_back(*std::move(attempt));
+    return {};
+  }
+
+  Result<Imported> Finish() {
+    if (imported_.attempts.empty()) {
+      return Error(ErrorCode::kUsage, name_ + " holds no attempts. Nothing was stored.");
+    }
+    return std::move(imported_);
+  }
+
+  size_t count() const { return imported_.attempts.size(); }
+
+  Error AtLine(const std::string& message) const {
+    return {ErrorCode::kUsage,
+            name_ + ":" + std::to_string(line_number_) + ": " + message + "\nNothing was stored."};
+  }
+
+ private:
+  std::string name_;
+  int64_t line_number_ = 0;
+  std::unordered_map<int64_t, int64_t> lines_of_ids_;
+  std::unordered_set<std::string> conditions_;
+  Imported imported_;
+};
+
+Result<Imported> ReadAttempts(const std::string& path, Progress& progress) {
+  std::ifstream file;
+  const bool from_stdin = path == "-";
+  if (!from_stdin) {
+    std::error_code code;
+    if (std::filesystem::is_directory(path, code)) {
+      return Error(ErrorCode::kUsage, path + " is a directory, not a file of attempts");
+    }
+    errno = 0;
+    file.open(path, std::ios::binary);
+    if (!file.is_open()) {
+      const Error error = Error::FromErrno(errno, "cannot open " + path);
+      // A file that is not there is a mistake in the command.
+      return error.code() == ErrorCode::kNotFound ? Error(ErrorCode::kUsage, error.message())
+                                                  : error;
+    }
+  }
+  std::istream& in = from_stdin ? std::cin : file;
+  Importer importer(from_stdin ? "stdin" : path);
+  std::string line;
+  while (std::getline(in, line)) {
+    if (line.size() > kLongestLineBytes) {
+      return Error(ErrorCode::kUsage, path + ": a line is longer than " +
+                                          FormatBytes(static_cast<int64_t>(kLongestLineBytes)) +
+                                          "; one attempt is one line. Nothing was stored.");
+    }
+    RETURN_IF_ERROR(importer.Take(line));
+    if (importer.count() % 10'000 == 0 && importer.count() > 0) {
+      progress.Update("read " + std::to_string(importer.count()) + " attempts");
+    }
+    if (InterruptRequested()) return Error(ErrorCode::kInterrupted, "nothing was stored");
+  }
+  if (in.bad()) return Error(ErrorCode::kIo, "cannot read " + path + ": nothing was stored");
+  return importer.Finish();
+}
+
+void RemarkOnExtraFields(const Imported& imported, Progress& progress) {
+  std::vector<std::string_view> known = {"condition", "outcome",    "marks_ns", "stages_ns",
+                                         "tokens",    "connection", "counters", "warnings"};
+  for (const results::Metric& metric : results::Metrics()) known.push_back(metric.name);
+  for (const auto& [field, lines] : imported.extra_fields) {
+    const std::string nearest = NearestName(field, known);
+    progress.Line("kept, but not used: field \"" + field + "\" in " + std::to_string(lines) +
+                  (lines == 1 ? " line" : " lines") +
+                  (nearest.empty() ? "" : " (did you mean " + nearest + "?)"));
+  }
+}
+
+int Import(const std::string& path, const std::string& database, const std::string& name,
+           const CommonFlags& flags) {
+  Progress progress(flags);
+  const int64_t started_wall_ns = WallNowNs();
+  Result<Imported> imported = ReadAttempts(path, progress);
+  progress.Clear();
+  if (!imported.ok()) return Fail(imported.error());
+  Run& run = imported->run;
+  run.name = !name.empty() ? name : std::filesystem::path(path).filename().string();
+  run.kind = "import";
+  run.status = "complete";
+  run.rouse_version = ROUSE_VERSION;
+  run.started_wall_ns = started_wall_ns;
+  run.ended_wall_ns = WallNowNs();
+  const Result<std::string> store_path = results::StorePath(database);
+  if (!store_path.ok()) return Fail(store_path.error());
+  Result<results::Store> store = results::Store::Open(*store_path, results::OpenMode::kReadWrite);
+  if (!store.ok()) return Fail(store.error());
+  const Result<int64_t> id = store->ImportRun(run, imported->attempts);
+  if (!id.ok()) return Fail(id.error());
+  RemarkOnExtraFields(*imported, progress);
+  if (flags.json) {
+    std::printf("{\"run\": %lld}\n", static_cast<long long>(*id));
+  } else {
+    std::printf(
+        "Run %lld: %zu attempts in %zu conditions, stored in %s.\n"
+        "rouse report %lld shows them.\n",
+        static_cast<long long>(*id), imported->attempts.size(), run.conditions.size(),
+        store_path->c_str(), static_cast<long long>(*id));
+  }
+  return 0;
+}
+
+}  // namespace
+
+int RunImport(int argc, const char* const* argv) {
+  CLI::App app(
+      "Store attempts that were measured elsewhere as a new run: one JSON object a line, "
+      "as docs/results_format.md describes it. A line needs \"condition\", \"outcome\" "
+      "and, when that is ok, \"ttft_ns\".",
+      "import");
+  CommonFlags flags;
+  std::string path;
+  std::string database;
+  std::string name;
+  app.add_option("FILE", path, "The file of attempts, or - for stdin")->required();
+  app.add_option("--db", database, "The database (default: $ROUSE_DB or the user's own)");
+  app.add_option("--name", name, "The run's name (default: the file's name)");
+  AddCommonFlags(app, flags);
+  app.footer(
+      "Example:\n"
+      "  echo '{\"condition\":\"warm\",\"outcome\":\"ok\",\"ttft_ns\":71000000}' > mine.jsonl\n"
+      "  rouse import mine.jsonl --name mine\n");
+  if (const auto status = ParseArguments(app, argc, argv)) return *status;
+  InstallInterruptHandler();
+  return Import(path, database, name, flags);
+}
+
+}  // namespace rouse::cli
