@@ -60,7 +60,10 @@ std::optional<int> ParseArguments(CLI::App& app, int argc, const char* const* ar
     std::fputs(app.help().c_str(), stdout);
     return 0;
   } catch (const CLI::ParseError& error) {
-    return Fail(Error(ErrorCode::kUsage, app.get_name() + ": " + error.what()));
+    // A misspelt flag is the likelier mistake than a missing argument: it is named first.
+    if (app.remaining().empty()) {
+      return Fail(Error(ErrorCode::kUsage, app.get_name() + ": " + error.what()));
+    }
   }
   const std::vector<std::string> unknown = app.remaining();
   if (!unknown.empty()) {
