@@ -134,6 +134,10 @@ Error Writer::State::WriteError(int error_number) const {
 }
 
 Status Writer::State::Create() {
+  struct stat facts{};
+  if (stat(path.c_str(), &facts) == 0 && !S_ISREG(facts.st_mode)) {
+    return Error(ErrorCode::kState, "cannot write " + path + ": it is there and no regular file");
+  }
   // Without a name until it is whole: a killed process leaves nothing behind.
   fd.Reset(open(FolderOf(path).c_str(), O_TMPFILE | O_WRONLY | O_CLOEXEC, 0644));
   if (fd.valid()) return {};

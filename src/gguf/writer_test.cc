@@ -98,6 +98,14 @@ TEST(Writer, NamesAFolderThatIsNotThere) {
   EXPECT_THAT(status.error().message(), HasSubstr("there is no folder /nonexistent/folder"));
 }
 
+TEST(Writer, RefusesAtOnceToReplaceAFolder) {
+  const TestFolder folder;
+  Writer writer = SmallWriter(folder.path());
+  const Status status = writer.BeginData();
+  ASSERT_FALSE(status.ok());
+  EXPECT_THAT(status.error().message(), HasSubstr("no regular file"));
+}
+
 TEST(Writer, SaysHowManyBytesItWantedWhenThereIsNoRoom) {
   // A limit on file sizes stands for the full disk: both come as an errno of fallocate and write.
   const TestFolder folder;
