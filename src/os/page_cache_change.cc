@@ -69,7 +69,7 @@ std::string EvictReport::WhyNot() const {
   if (text.size() == without_reason) {
     text += who.unreadable_processes > 0
                 ? ", for a reason that can't be seen: " + std::to_string(who.unreadable_processes) +
-                      " processes of other users may map it (root can look)"
+                      " processes may map it whose maps this user may not read"
                 : ", though no process maps it: something reads it now, or it backs a loop or swap "
                   "device";
   }
