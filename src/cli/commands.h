@@ -24,6 +24,10 @@ int RunList(int argc, const char* const* argv);
 int RunImport(int argc, const char* const* argv);
 int RunServe(int argc, const char* const* argv);
 int RunModels(int argc, const char* const* argv);
+int RunState(int argc, const char* const* argv);
+int RunWarm(int argc, const char* const* argv);
+int RunEvict(int argc, const char* const* argv);
+int RunPin(int argc, const char* const* argv);
 int RunSynth(int argc, const char* const* argv);
 
 }  // namespace rouse::cli

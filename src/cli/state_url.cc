@@ -1,0 +1,193 @@
+#include "cli/state_url.h"
+
+#include <unistd.h>
+
+#include <charconv>
+#include <set>
+
+#include "base/strings.h"
+#include "base/time.h"
+#include "base/units.h"
+#include "lab/control.h"
+#include "os/boot.h"
+#include "os/process.h"
+
+namespace rouse::cli {
+namespace {
+
+constexpr int64_t kPatienceNs = 5 * kNsPerSecond;
+
+struct Endpoint {
+  std::string base;  // "http://127.0.0.1:8080"
+  std::string host;
+  int port = 0;
+};
+
+Result<Endpoint> ParseUrl(const std::string& url) {
+  const Error usage(ErrorCode::kUsage,
+                    "\"" + url + "\" is no URL that I can read: http://HOST:PORT");
+  std::string_view rest = url;
+  if (!rest.starts_with("http://")) return usage;
+  rest.remove_prefix(7);
+  rest = rest.substr(0, rest.find('/'));
+  Endpoint endpoint;
+  endpoint.base = "http://" + std::string(rest);
+  const size_t colon = rest.rfind(':');
+  const bool has_port = colon != std::string_view::npos && rest.find(']', colon) == rest.npos;
+  endpoint.host = rest.substr(0, has_port ? colon : rest.size());
+  endpoint.port = 80;
+  if (has_port) {
+    const std::optional<int64_t> port = ParseInt64(rest.substr(colon + 1));
+    if (!port || *port < 1 || *port > 65535) return usage;
+    endpoint.port = static_cast<int>(*port);
+  }
+  if (endpoint.host.empty()) return usage;
+  return endpoint;
+}
+
+bool IsThisMachine(const std::string& host) {
+  return host == "localhost" || host == "[::1]" || host == "::1" || host.starts_with("127.");
+}
+
+void FillFromProc(int pid, ServerState& state) {
+  const os::ProcRoot& root = os::ProcRoot::Real();
+  state.pid = pid;
+  const Result<std::string> comm = root.ReadOf(pid, "comm");
+  if (comm.ok()) state.comm = TrimBlanks(*comm);
+  state.counters = os::ReadProcessTreeCounters(root, os::ProcessTree(pid));
+  const Result<int64_t> start_ticks = os::ProcessStartTicks(pid);
+  const Result<os::Boot> boot = os::ReadBoot(root);
+  if (start_ticks.ok() && boot.ok() && boot->uptime_ns) {
+    state.age_ns = *boot->uptime_ns - *start_ticks * (kNsPerSecond / sysconf(_SC_CLK_TCK));
+  }
+  const Result<std::string> maps = root.ReadOf(pid, "maps");
+  if (!maps.ok()) return;
+  std::set<std::string> paths;
+  for (const std::string_view line : SplitAt(*maps, '\n')) {
+    const size_t slash = line.find('/');
+    if (slash != std::string_view::npos && line.ends_with(".gguf")) {
+      paths.emplace(line.substr(slash));
+    }
+  }
+  for (const std::string& path : paths) {
+    MappedModel model{path, std::nullopt, ""};
+    const Result<os::Residency> residency = os::ReadResidency(path);
+    if (residency.ok()) {
+      model.residency = *residency;
+    } else {
+      model.reason = residency.error().message();
+    }
+    state.models.push_back(std::move(model));
+  }
+}
+
+std::string Text(const nlohmann::json& value) {
+  return value.is_string() ? value.get<std::string>() : value.dump();
+}
+
+std::string OwnText(const nlohmann::json& own) {
+  std::string text;
+  for (const nlohmann::json& model : own.value("models", nlohmann::json::array())) {
+    text += "  model " + Text(model.value("id", nlohmann::json("?"))) + "\n";
+    for (const auto& [layer, value] : model.value("layers", nlohmann::json::object()).items()) {
+      text += "    " + layer + std::string(layer.size() < 14 ? 14 - layer.size() : 1, ' ') +
+              Text(value) + "\n";
+    }
+    const auto eta = model.find("eta_first_token_ns");
+    if (eta != model.end() && eta->is_number_integer()) {
+      text +=
+          "    a first token now would take about " + FormatDuration(eta->get<int64_t>()) + "\n";
+    }
+  }
+  return text;
+}
+
+}  // namespace
+
+Result<ServerState> ReadServerState(const std::string& url) {
+  ASSIGN_OR_RETURN(const Endpoint endpoint, ParseUrl(url));
+  ServerState state;
+  state.url = endpoint.base;
+  ASSIGN_OR_RETURN(const lab::ControlReply reply,
+                   lab::CallControl(endpoint.base, "GET", "/state", "", MonoNow() + kPatienceNs));
+  state.own = nlohmann::json::parse(reply.body, nullptr, /*allow_exceptions=*/false);
+  const bool is_rouse = reply.status == 200 && state.own.is_object() &&
+                        state.own.value("schema", "") == "rouse.server_state/1";
+  if (!is_rouse) {
+    state.own = nullptr;
+    state.own_missing =
+        "it is no rouse server (GET /state gave status " + std::to_string(reply.status) + ")";
+  }
+  if (!IsThisMachine(endpoint.host)) {
+    state.pid_missing = "the server is on another machine";
+    return state;
+  }
+  const std::optional<int> pid = os::PidListeningOn(endpoint.port);
+  if (pid) {
+    FillFromProc(*pid, state);
+  } else {
+    state.pid_missing = "the process that listens is another user's (root can look)";
+  }
+  return state;
+}
+
+nlohmann::json ServerStateJson(const ServerState& state) {
+  const auto or_null = [](const auto& optional) {
+    return optional ? nlohmann::json(*optional) : nlohmann::json();
+  };
+  nlohmann::json json = {{"schema", "rouse.url_state/1"},
+                         {"url", state.url},
+                         {"server", state.own},
+                         {"pid", or_null(state.pid)},
+                         {"comm", state.pid ? nlohmann::json(state.comm) : nlohmann::json()},
+                         {"age_ns", or_null(state.age_ns)},
+                         {"rss_bytes", or_null(state.counters.rss_bytes)},
+                         {"swap_bytes", or_null(state.counters.swap_bytes)},
+                         {"models", nlohmann::json::array()},
+                         {"null_reasons", nlohmann::json::object()}};
+  if (!state.own_missing.empty()) json["null_reasons"]["server"] = state.own_missing;
+  if (!state.pid_missing.empty()) json["null_reasons"]["pid"] = state.pid_missing;
+  for (const MappedModel& model : state.models) {
+    nlohmann::json entry = {{"file", model.path},
+                            {"bytes", nullptr},
+                            {"resident_bytes", nullptr},
+                            {"resident_ratio", nullptr},
+                            {"proof", nullptr}};
+    if (model.residency) {
+      entry["bytes"] = model.residency->file_bytes;
+      entry["resident_bytes"] = model.residency->resident_bytes;
+      entry["resident_ratio"] = model.residency->Ratio();
+      entry["proof"] = model.residency->proof;
+    } else {
+      entry["null_reasons"]["resident_bytes"] = model.reason;
+    }
+    json["models"].push_back(std::move(entry));
+  }
+  return json;
+}
+
+std::string ServerStateText(const ServerState& state) {
+  std::string text = state.url + "\n";
+  text += state.own.is_null() ? "  of itself          unknown: " + state.own_missing + "\n"
+                              : OwnText(state.own);
+  if (!state.pid) return text + "  process            unknown: " + state.pid_missing + "\n";
+  text += "  process            " + state.comm + " (pid " + std::to_string(*state.pid) + ")";
+  if (state.age_ns) text += ", " + FormatDuration(*state.age_ns) + " old";
+  text += '\n';
+  if (state.counters.rss_bytes) {
+    text += "  memory             " + FormatBytes(*state.counters.rss_bytes) + " resident, " +
+            FormatBytes(state.counters.swap_bytes.value_or(0)) + " swapped out (whole tree)\n";
+  }
+  for (const MappedModel& model : state.models) {
+    text += "  maps               " + model.path + "\n                     ";
+    text += model.residency ? FormatBytes(model.residency->resident_bytes) + " of " +
+                                  FormatBytes(model.residency->file_bytes) +
+                                  " in the page cache (read by " + model.residency->proof + ")"
+                            : "page cache unknown: " + model.reason;
+    text += '\n';
+  }
+  if (state.models.empty()) text += "  maps               no .gguf file\n";
+  return text;
+}
+
+}  // namespace rouse::cli
