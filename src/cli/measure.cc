@@ -1,0 +1,267 @@
+// rouse measure: runs an experiment and shows what it found.
+#include <langinfo.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <clocale>
+#include <cstdio>
+#include <cstring>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/units.h"
+#include "cli/commands.h"
+#include "cli/common.h"
+#include "engine/engine.h"
+#include "lab/calibration.h"
+#include "lab/experiment.h"
+#include "lab/plan.h"
+#include "lab/schedule.h"
+#include "lab/target.h"
+#include "models/catalog.h"
+#include "os/process.h"
+#include "report/comparison.h"
+#include "report/json.h"
+#include "report/terminal.h"
+#include "results/store.h"
+
+namespace rouse::cli {
+namespace {
+
+struct MeasureFlags {
+  CommonFlags common;
+  std::string plan_file;
+  std::string preset;
+  std::optional<std::string> target;
+  std::optional<std::string> model;
+  std::optional<std::string> model_file;
+  std::optional<int64_t> repeat;
+  std::optional<int64_t> seed;
+  std::optional<std::string> idle;
+  std::vector<std::string> only;
+  std::string database;
+  bool print_plan = false;
+  bool dry_run = false;
+};
+
+void AddFlags(CLI::App& app, MeasureFlags& flags) {
+  AddCommonFlags(app, flags.common);
+  app.add_option("PLAN", flags.plan_file, "A plan file (TOML); without one, --preset quick");
+  app.add_option("--preset", flags.preset, "A plan inside this program: quick");
+  app.add_option("--target", flags.target,
+                 "builtin, a URL, or 'cmd:COMMAND {port} {model}' to start a server");
+  app.add_option("--model", flags.model, "A model that `rouse models` lists, or a GGUF file");
+  app.add_option("--model-file", flags.model_file,
+                 "The local file behind a server's model, for page-cache proofs");
+  app.add_option("--repeat", flags.repeat, "Attempts per condition");
+  app.add_option("--only", flags.only, "Only this condition (may be given again)");
+  app.add_option("--seed", flags.seed, "Draws the order; drawn and printed when not given")
+      ->check(CLI::NonNegativeNumber);
+  app.add_option("--idle", flags.idle, "Idle times instead of the plan's: 0s,1m,10m,1h");
+  app.add_option("--db", flags.database,
+                 "Results database (default $ROUSE_DB, else ~/.local/share/rouse/rouse.sqlite)");
+  app.add_flag("--print-plan", flags.print_plan, "Print the plan, to edit it; run nothing");
+  app.add_flag("--dry-run", flags.dry_run,
+               "Print the schedule, the states and their proofs; run nothing");
+  app.footer(
+      "Every state is set and read back before its request; what was not reached is said.\n"
+      "Ctrl-C keeps what was measured. Exit status: 0 done (hypotheses adopted), 1 a hypothesis\n"
+      "was rejected, 4 one is undecided, 2 the plan or a flag is at fault, 3 the model, target or\n"
+      "database is, 130 interrupted.\n\n"
+      "Example: rouse measure --preset quick --repeat 10 --seed 42\n"
+      "         rouse measure --target http://127.0.0.1:8080 --only warm --only 'prefix hit'");
+}
+
+Result<lab::Plan> ChoosePlan(const MeasureFlags& flags) {
+  if (!flags.plan_file.empty() && !flags.preset.empty()) {
+    return Error(ErrorCode::kUsage, "measure: give a plan file or --preset, not both");
+  }
+  Result<lab::Plan> plan = Error(ErrorCode::kInternal, "no plan");
+  if (!flags.plan_file.empty()) {
+    plan = lab::LoadPlan(flags.plan_file);
+    // A plan that cannot be read is the command's fault, whatever the reason: nothing was run.
+    if (!plan.ok() && plan.error().code() != ErrorCode::kUsage) {
+      return Error(ErrorCode::kUsage, plan.error().message());
+    }
+  } else {
+    const std::string name = flags.preset.empty() ? "quick" : flags.preset;
+    ASSIGN_OR_RETURN(const lab::Preset preset, lab::FindPreset(name));
+    plan = lab::ParsePlan(preset.toml, "preset " + name);
+  }
+  if (!plan.ok()) return plan.error();
+  lab::PlanOverrides overrides;
+  overrides.target = flags.target;
+  overrides.model = flags.model;
+  overrides.model_file = flags.model_file;
+  overrides.repeat = flags.repeat;
+  if (flags.seed) overrides.seed = static_cast<uint64_t>(*flags.seed);
+  overrides.only = flags.only;
+  overrides.idle = flags.idle;
+  RETURN_IF_ERROR(lab::ApplyOverrides(overrides, *plan));
+  return plan;
+}
+
+std::optional<int64_t> ModelBytes(const lab::Plan& plan) {
+  const Result<models::ModelFile> model = models::Resolve(plan.target.model);
+  return model.ok() ? std::optional<int64_t>(model->bytes) : std::nullopt;
+}
+
+void DryRun(const lab::Plan& plan, uint64_t seed, bool json) {
+  const std::vector<lab::ScheduledAttempt> schedule = lab::MakeSchedule(plan, seed);
+  const int64_t eta_ns = lab::EstimateRunNs(plan, schedule, ModelBytes(plan));
+  const std::string text = json ? lab::ScheduleJson(plan, seed, schedule, eta_ns)
+                                : lab::ScheduleText(plan, seed, schedule, eta_ns);
+  std::fputs(text.c_str(), stdout);
+}
+
+std::map<std::string, std::string> EngineFacts() {
+  const engine::EngineInfo info = engine::GetEngineInfo();
+  std::string features;
+  for (const std::string& feature : info.cpu_features) {
+    features += (features.empty() ? "" : ",") + feature;
+  }
+  std::string backends;
+  for (const std::string& backend : info.backends) {
+    backends += (backends.empty() ? "" : "; ") + backend;
+  }
+  return {{"engine", info.name + " " + info.version},
+          {"engine_backends", backends},
+          {"engine_cpu_features", features}};
+}
+
+bool LocaleIsUtf8() {
+  std::setlocale(LC_CTYPE, "");
+  return std::strcmp(nl_langinfo(CODESET), "UTF-8") == 0;
+}
+
+std::string AttemptLine(const results::Attempt& attempt, const lab::Progress& progress) {
+  std::string line = "[" + std::to_string(progress.done) + "/" + std::to_string(progress.total) +
+                     "] " + report::FitText(attempt.condition, 40) + ": ";
+  if (attempt.ttft_ns) {
+    line += "TTFT " + FormatDuration(*attempt.ttft_ns);
+    if (attempt.outcome != results::Outcome::kOk) line += ", ";
+  }
+  if (attempt.outcome != results::Outcome::kOk) {
+    line +=
+        std::string(results::OutcomeName(attempt.outcome)) + " (" +
+        report::FitText(attempt.outcome_detail.substr(0, attempt.outcome_detail.find('\n')), 200) +
+        ")";
+  }
+  return line + ", " + FormatDuration(progress.eta_ns) + " left";
+}
+
+lab::ExperimentEvents MakeEvents(const lab::Plan& plan, Progress& progress) {
+  lab::ExperimentEvents events;
+  events.interrupt = &InterruptRequested();
+  events.on_start = [&plan, &progress](const results::Run& run) {
+    const std::vector<lab::ScheduledAttempt> schedule = lab::MakeSchedule(plan, *run.seed);
+    progress.Line("Run " + std::to_string(*run.id) + ": " + std::to_string(plan.conditions.size()) +
+                  " conditions, " + std::to_string(schedule.size() - 1) +
+                  " attempts, order drawn from seed " + std::to_string(*run.seed) + ", about " +
+                  FormatDuration(lab::EstimateRunNs(plan, schedule, ModelBytes(plan))) + ". " +
+                  lab::CalibrationLine(run.calibration));
+  };
+  // Steps go by too fast to be lines of a log; attempts are.
+  if (isatty(STDERR_FILENO) == 1) {
+    events.on_step = [&progress](const lab::Progress& now) {
+      progress.Update("[" + std::to_string(now.done) + "/" + std::to_string(now.total) + "] " +
+                      now.doing + ", " + FormatDuration(now.eta_ns) + " left");
+    };
+  }
+  events.on_attempt = [&progress](const results::Attempt& attempt, const lab::Progress& now) {
+    if (!attempt.prime) progress.Update(AttemptLine(attempt, now));
+  };
+  return events;
+}
+
+// 0, 1 or 4 as the hypotheses came out.
+int VerdictStatus(const lab::ExperimentResult& result) {
+  if (result.run.hypotheses.empty()) return 0;
+  const auto judged = report::JudgeHypotheses(result.run, result.attempts);
+  if (!judged.ok()) return Fail(judged.error());
+  bool undecided = false;
+  for (const report::Comparison& comparison : *judged) {
+    if (comparison.verdict == stats::Verdict::kReject) return 1;
+    if (comparison.verdict != stats::Verdict::kAdopt) undecided = true;
+  }
+  return undecided ? 4 : 0;
+}
+
+void Print(const MeasureFlags& flags, const lab::ExperimentResult& result,
+           const std::string& database) {
+  if (flags.common.json) {
+    std::fputs((report::ReportJson(result.run, result.attempts, true) + "\n").c_str(), stdout);
+    return;
+  }
+  report::TerminalOptions options;
+  options.columns = std::min(TerminalColumns(STDOUT_FILENO), 100);
+  options.color = UseColor(flags.common, STDOUT_FILENO);
+  options.unicode = LocaleIsUtf8();
+  options.database = database;
+  std::fputs(report::RenderRun(result.run, result.attempts, options).c_str(), stdout);
+}
+
+int Measure(const MeasureFlags& flags, const lab::Plan& plan, uint64_t seed) {
+  // Before any thread exists: the keeper that ends our children whatever happens to us.
+  if (const Status keeper = os::StartKeeper(); !keeper.ok()) return Fail(keeper.error());
+  InstallInterruptHandler();
+  const Result<std::string> path = results::StorePath(flags.database);
+  if (!path.ok()) return Fail(path.error());
+  Result<results::Store> store = results::Store::Open(*path, results::OpenMode::kReadWrite);
+  if (!store.ok()) return Fail(store.error());
+  Result<std::unique_ptr<lab::Target>> target = lab::MakeTarget(plan.target);
+  if (!target.ok()) return Fail(target.error());
+  const std::unique_ptr<lab::Sender> sender = lab::MakeSender();
+  Progress progress(flags.common);
+  progress.Line("Results go to " + *path);
+  const lab::ExperimentEvents events = MakeEvents(plan, progress);
+  const Result<lab::ExperimentResult> result =
+      lab::RunExperiment(plan, seed, *store,
+                         {.target = **target,
+                          .sender = *sender,
+                          .page_cache = lab::RealPageCache(),
+                          .clock = RealClock(),
+                          .environment = plan.target.kind == lab::TargetKind::kBuiltin
+                                             ? EngineFacts()
+                                             : std::map<std::string, std::string>(),
+                          .calibrate = true},
+                         events);
+  progress.Clear();
+  if (!result.ok()) return Fail(result.error());
+  Print(flags, *result, *path);
+  if (!result->failure.empty()) {
+    return Fail(Error(ErrorCode::kState, "the target could not be measured: " + result->failure));
+  }
+  if (result->interrupted) {
+    return Fail(Error(ErrorCode::kInterrupted, "interrupted; what was measured is kept in run " +
+                                                   std::to_string(*result->run.id) + " of " +
+                                                   *path));
+  }
+  return VerdictStatus(*result);
+}
+
+}  // namespace
+
+int RunMeasure(int argc, const char* const* argv) {
+  CLI::App app("Measures the time to first token under states that are set and proved", "measure");
+  MeasureFlags flags;
+  AddFlags(app, flags);
+  if (const std::optional<int> status = ParseArguments(app, argc, argv)) return *status;
+  const Result<lab::Plan> plan = ChoosePlan(flags);
+  if (!plan.ok()) return Fail(plan.error());
+  if (flags.print_plan) {
+    std::fputs(plan->toml.c_str(), stdout);
+    return 0;
+  }
+  const uint64_t seed = plan->seed ? *plan->seed : lab::DrawSeed();
+  if (flags.dry_run) {
+    DryRun(*plan, seed, flags.common.json);
+    return 0;
+  }
+  return Measure(flags, *plan, seed);
+}
+
+}  // namespace rouse::cli
