@@ -1,4 +1,5 @@
-"""Fixtures of tests/e2e and tests/issues: they run the built binary as a user would, never its libraries.
+"""Fixtures of tests/e2e and tests/issues: they run the built binary as a user would, never its
+libraries.
 
 ROUSE_BINARY (default build/release/rouse), ROUSE_MODEL (default: the one in the user's cache) and
 ROUSE_LLAMA_SERVER are set by ./dev test. Each test has its own results database (ROUSE_DB) and its

@@ -57,7 +57,7 @@ def test_colours_are_kept(codes, style):
 
 def test_a_command_runs_on_a_terminal_of_the_asked_width_and_its_text_is_in_the_picture(tmp_path):
     program = ("import os, sys; "
-               "print('\\x1b[32m<ok>\\x1b[0m', os.get_terminal_size().columns, sys.stdout.isatty())")
+               "print('\\x1b[32m<ok>\\x1b[0m', os.get_terminal_size()[0], sys.stdout.isatty())")
     out = tmp_path / "folder" / "x.svg"
     subprocess.run([sys.executable, TOOL, "-o", out, "--columns", "72", "--",
                     sys.executable, "-c", program], check=True)

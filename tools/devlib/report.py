@@ -131,7 +131,8 @@ class Report:
         self.show(step, "FAILED", final=True)
         lines = [str(failure)]
         if failure.command:
-            lines.append(f"command: {failure.command}")
+            shown = failure.command  # the log begins with all of it
+            lines.append("command: " + (shown if len(shown) <= 500 else shown[:500] + " ..."))
         if failure.log:
             lines.append(f"log:     {failure.log}")
         lines += [f"| {line}" for line in failure.tail]
