@@ -177,7 +177,11 @@ Statement::Type Statement::TypeOf(int column) const {
 
 Result<std::unique_ptr<Database>> Database::Open(const std::string& path, bool writable,
                                                  bool immutable) {
-  const int access = writable ? SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE : SQLITE_OPEN_READONLY;
+  // A reader too opens for writing where it may (SQLite falls back to reading): only such a
+  // connection can clear the log's two files away when it is the last one. It never writes.
+  const int access = writable    ? SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE
+                     : immutable ? SQLITE_OPEN_READONLY
+                                 : SQLITE_OPEN_READWRITE;
   const std::string uri = FileUri(path) + (immutable ? "?immutable=1" : "");
   sqlite3* handle = nullptr;
   const int code = sqlite3_open_v2(uri.c_str(), &handle,
@@ -190,6 +194,7 @@ Result<std::unique_ptr<Database>> Database::Open(const std::string& path, bool w
   sqlite3_extended_result_codes(handle, 1);
   auto database = std::unique_ptr<Database>(new Database(path, handle));
   database->SetBusyTimeout(kBusyTimeoutMs);
+  if (!writable) RETURN_IF_ERROR(database->Execute("PRAGMA query_only = ON"));
   return database;
 }
 

@@ -395,6 +395,20 @@ TEST_F(StoreTest, LetsTwoReadersLookOnWhileItWrites) {
   EXPECT_NE(*first->DataVersion(), before);
 }
 
+TEST_F(StoreTest, LeavesOnlyItsOwnFileBehindAfterReading) {
+  {
+    Store writer = Opened(PathOf("r.sqlite"));
+    ASSERT_TRUE(writer.CreateRun(ExampleRun()).ok());
+  }
+  {
+    Result<Store> reader = Store::Open(PathOf("r.sqlite"), OpenMode::kReadOnly);
+    ASSERT_TRUE(reader->LoadRun(1).ok());
+    EXPECT_FALSE(reader->CreateRun(ExampleRun()).ok());
+  }
+  EXPECT_FALSE(std::filesystem::exists(PathOf("r.sqlite-wal")));
+  EXPECT_FALSE(std::filesystem::exists(PathOf("r.sqlite-shm")));
+}
+
 TEST_F(StoreTest, TakesItsPathFromTheFlagThenTheEnvironment) {
   setenv("XDG_DATA_HOME", PathOf("xdg").c_str(), 1);
   setenv("ROUSE_DB", "/from/variable", 1);

@@ -69,6 +69,12 @@ uint64_t Random::Below(uint64_t limit) {
   return static_cast<uint64_t>((static_cast<unsigned __int128>(Next()) * limit) >> 64U);
 }
 
+int ResamplesFor(int64_t n, const BootstrapOptions& options) {
+  constexpr int64_t kMostDraws = 50'000'000;
+  const int64_t affordable = std::max<int64_t>(kMostDraws / std::max<int64_t>(n, 1), 1000);
+  return static_cast<int>(std::min<int64_t>(options.resamples, affordable));
+}
+
 double Random::Unit() { return (static_cast<double>(Next() >> 11U) + 0.5) * 0x1p-53; }
 
 Interval BootstrapInterval(std::vector<double>& redrawn, double estimate, double confidence,

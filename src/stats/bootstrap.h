@@ -26,6 +26,9 @@ class Random {
   uint64_t state_;
 };
 
+// options.resamples, or fewer for a large sample (see BootstrapOptions).
+int ResamplesFor(int64_t n, const BootstrapOptions& options);
+
 enum class BootstrapKind {
   kPercentile,     // quantiles of the redrawn statistics
   kBiasCorrected,  // Efron's BC: their levels shifted by the median bias

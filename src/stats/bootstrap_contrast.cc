@@ -18,13 +18,18 @@ namespace {
 
 constexpr int64_t kFewestForMean = 6;
 
+int64_t LargerOf(std::span<const double> treatment, std::span<const double> control) {
+  return static_cast<int64_t>(std::max(treatment.size(), control.size()));
+}
+
 std::string LevelName(double level) {
   return "p" + std::to_string(static_cast<int>(std::lround(level * 100)));
 }
 
 Shift QuantileContrast(std::span<const double> treatment, std::span<const double> control,
-                       double level, bool paired, double confidence,
-                       const BootstrapOptions& options, Combine combine) {
+                       double level, bool paired, double confidence, BootstrapOptions options,
+                       Combine combine) {
+  options.resamples = ResamplesFor(LargerOf(treatment, control), options);
   CHECK(!paired || treatment.size() == control.size());
   Shift shift;
   shift.estimator =
@@ -163,7 +168,9 @@ Shift QuantileRatio(std::span<const double> treatment, std::span<const double> c
 }
 
 Shift MeanShift(std::span<const double> treatment, std::span<const double> control, bool paired,
-                double confidence, const BootstrapOptions& options) {
+                double confidence, const BootstrapOptions& wanted) {
+  BootstrapOptions options = wanted;
+  options.resamples = ResamplesFor(LargerOf(treatment, control), wanted);
   Shift shift;
   shift.estimator = "difference of means";
   if (!StartMean(treatment, control, paired, confidence, shift)) return shift;
@@ -187,7 +194,9 @@ Shift MeanShift(std::span<const double> treatment, std::span<const double> contr
 }
 
 Shift MeanRatio(std::span<const double> treatment, std::span<const double> control, bool paired,
-                double confidence, const BootstrapOptions& options) {
+                double confidence, const BootstrapOptions& wanted) {
+  BootstrapOptions options = wanted;
+  options.resamples = ResamplesFor(LargerOf(treatment, control), wanted);
   Shift shift;
   shift.estimator = "ratio of means";
   if (!StartMean(treatment, control, paired, confidence, shift)) return shift;

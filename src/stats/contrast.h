@@ -46,6 +46,7 @@ Shift TwoSampleRatio(std::span<const double> treatment, std::span<const double> 
 
 struct BootstrapOptions {
   uint64_t seed = 1;
+  // Fewer when n is above 5,000, so that no more than 50 million values are drawn; at least 1,000.
   int resamples = 10'000;
 };
 
