@@ -1,110 +1,26 @@
 // The HTTP server over real loopback sockets.
 #include "http/server.h"
 
-#include <arpa/inet.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <netinet/in.h>
-#include <poll.h>
-#include <sys/socket.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
-#include <condition_variable>
 #include <mutex>
 #include <thread>
 
-#include "base/fd.h"
+#include "http/test_client.h"
 
 namespace rouse::http {
 namespace {
 
+using test::Client;
+using test::Signal;
+
 using ::testing::EndsWith;
 using ::testing::HasSubstr;
 using ::testing::StartsWith;
-
-constexpr int64_t kPatienceNs = 20 * kNsPerSecond;
-
-// A plain client socket.
-class Client {
- public:
-  explicit Client(int port, int receive_buffer_bytes = 0) {
-    fd_.Reset(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
-    if (receive_buffer_bytes > 0) {
-      ::setsockopt(fd_.get(), SOL_SOCKET, SO_RCVBUF, &receive_buffer_bytes,
-                   sizeof receive_buffer_bytes);
-    }
-    sockaddr_in address{};
-    address.sin_family = AF_INET;
-    address.sin_port = htons(static_cast<uint16_t>(port));
-    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-    connected_ = ::connect(fd_.get(), reinterpret_cast<sockaddr*>(&address), sizeof address) == 0;
-  }
-
-  bool connected() const { return connected_; }
-
-  void Say(std::string_view text) {
-    while (!text.empty()) {
-      const ssize_t sent = ::send(fd_.get(), text.data(), text.size(), MSG_NOSIGNAL);
-      if (sent <= 0) return;
-      text.remove_prefix(static_cast<size_t>(sent));
-    }
-  }
-
-  // Reads until `enough` is part of what was read; the text read since the last call.
-  std::string HearUntil(std::string_view enough) {
-    while (heard_.find(enough) == std::string::npos && Read()) {
-    }
-    const size_t at = heard_.find(enough);
-    if (at == std::string::npos) return std::exchange(heard_, {});
-    std::string text = heard_.substr(0, at + enough.size());
-    heard_.erase(0, text.size());
-    return text;
-  }
-
-  std::string HearAll() {
-    while (Read()) {
-    }
-    return std::exchange(heard_, {});
-  }
-
-  void HalfClose() { ::shutdown(fd_.get(), SHUT_WR); }
-  void HangUp() { fd_.Reset(); }
-
- private:
-  bool Read() {
-    pollfd wait{fd_.get(), POLLIN, 0};
-    if (::poll(&wait, 1, static_cast<int>(kPatienceNs / kNsPerMs)) != 1) return false;
-    char buffer[4096];
-    const ssize_t length = ::recv(fd_.get(), buffer, sizeof buffer, 0);
-    if (length <= 0) return false;
-    heard_.append(buffer, static_cast<size_t>(length));
-    return true;
-  }
-
-  Fd fd_;
-  bool connected_ = false;
-  std::string heard_;
-};
-
-// A one-shot event.
-class Signal {
- public:
-  void Set() {
-    const std::lock_guard lock(mutex_);
-    set_ = true;
-    changed_.notify_all();
-  }
-  bool Wait(int64_t patience_ns = kPatienceNs) {
-    std::unique_lock lock(mutex_);
-    return changed_.wait_for(lock, std::chrono::nanoseconds(patience_ns), [&] { return set_; });
-  }
-
- private:
-  std::mutex mutex_;
-  std::condition_variable changed_;
-  bool set_ = false;
-};
 
 std::string Get(const std::string& path, const std::string& more = "") {
   return "GET " + path + " HTTP/1.1\r\nHost: h\r\n" + more + "\r\n";
@@ -176,12 +92,14 @@ TEST(HttpServer, StampsArrivalAndDeparture) {
   RequestTimes first;
   RequestTimes second;
   ResponseTimes left;
+  Signal stamped[2];
   int count = 0;
   const auto server =
       Serve([&](const Request& request, const std::shared_ptr<ResponseWriter>& writer) {
-        (count++ == 0 ? first : second) = request.times;
+        (count == 0 ? first : second) = request.times;
         writer->Send({.body = "[]"});
         left = writer->Times();
+        stamped[count++].Set();
       });
   const MonoTime before = MonoNow();
   Client client(server->port());
@@ -189,9 +107,12 @@ TEST(HttpServer, StampsArrivalAndDeparture) {
   ::usleep(20'000);
   client.Say("Host: h\r\n\r\n");
   client.HearUntil("[]");
+  ASSERT_TRUE(stamped[0].Wait());
   const MonoTime between = MonoNow();
   client.Say(Get("/"));
   client.HearUntil("[]");
+  // The client may have read the answer before send() returned to the server.
+  ASSERT_TRUE(stamped[1].Wait());
   const MonoTime after = MonoNow();
 
   EXPECT_LE(before, first.accepted);

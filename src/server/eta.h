@@ -22,11 +22,11 @@ class EtaHistory {
 
   struct Now {
     bool loaded = false;
-    std::optional<int64_t> loading_for_ns;  // set while a load runs
-    std::optional<double> resident_ratio;
+    std::optional<int64_t> loading_for_ns = {};  // set while a load runs
+    std::optional<double> resident_ratio = {};
     bool tokenizer_kept = false;
     int64_t waiting = 0;  // requests before this one, without the running one
-    std::optional<int64_t> running_for_ns;
+    std::optional<int64_t> running_for_ns = {};
   };
   struct Estimate {
     std::optional<int64_t> ns;

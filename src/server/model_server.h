@@ -19,11 +19,11 @@
 namespace rouse::server {
 
 struct ModelServerOptions {
-  http::ServerOptions http;
-  int64_t queue_limit = 64;            // at least 1
-  std::optional<std::string> api_key;  // asked for everywhere but on /health
-  std::optional<MonoTime> main_entered;
-  Log log;
+  http::ServerOptions http = {};
+  int64_t queue_limit = 64;                 // at least 1
+  std::optional<std::string> api_key = {};  // asked for everywhere but on /health
+  std::optional<MonoTime> main_entered = {};
+  Log log = {};
 };
 
 class ModelServer {
