@@ -182,7 +182,7 @@ void ExchangeBuilder::OnEvent(const SseEvent& event) {
 }
 
 void ExchangeBuilder::OnLine(std::string_view line, bool unterminated) {
-  if (body_ == Body::kWholeJson) {  // a pretty-printed answer, see HandleBadEvent
+  if (lines_are_one_json_) {
     KeepText(std::string(line) + "\n", static_cast<size_t>(limits_.event_bytes));
     return;
   }
@@ -244,7 +244,7 @@ void ExchangeBuilder::HandleBadEvent(std::string_view type, std::string_view dat
     return;
   }
   if (body_ == Body::kNdjson && json_type_ && exchange_.stream.events == 0 && !bad_event_) {
-    body_ = Body::kWholeJson;
+    lines_are_one_json_ = true;  // a pretty-printed answer
     KeepText(std::string(data) + "\n", static_cast<size_t>(limits_.event_bytes));
     return;
   }
@@ -386,7 +386,7 @@ void ExchangeBuilder::Conclude(StreamEnd end, std::string_view why) {
   if (end == StreamEnd::kInterrupted && !told) return Set(Outcome::kInterrupted, std::string(why));
   if (!exchange_.http_status) return ConcludeWithoutHead(end, why);
   if (*exchange_.http_status >= 300) return SetHttpError();
-  if (body_ == Body::kWholeJson && exchange_.stream.events == 0) return ConcludeWholeJson(end, why);
+  if (body_ == Body::kWholeJson || lines_are_one_json_) return ConcludeWholeJson(end, why);
   if (error_) return Set(Outcome::kStreamError, *error_);
   if (body_ == Body::kForeign && body_bytes_ > 0) {
     return Set(Outcome::kMalformed, "the answer is no stream of this API but foreign text: " +

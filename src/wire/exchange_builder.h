@@ -93,6 +93,7 @@ class ExchangeBuilder final : private HttpSink, private SseSink, private LineSin
   std::string location_;
   bool ndjson_type_ = false;  // the Content-Type says NDJSON
   bool json_type_ = false;    // the Content-Type says plain JSON
+  bool lines_are_one_json_ = false;
 
   MonoTime read_at_;
   std::optional<int64_t> read_delay_ns_;

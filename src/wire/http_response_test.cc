@@ -145,7 +145,7 @@ TEST(HttpResponseParser, RefusesWhatIsNotHttpAtItsFirstByte) {
 TEST(HttpResponseParser, RefusesBadFraming) {
   const std::string chunked = "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n";
   EXPECT_EQ(Parse(chunked + "zz\r\n", 1).state, State::kFailed);
-  EXPECT_EQ(Parse(chunked + "2\r\nabX\r\n", 1).state, State::kFailed);
+  EXPECT_EQ(Parse(chunked + "2\r\nabX\r\n\r\n", 1).state, State::kFailed);
   EXPECT_EQ(Parse(chunked + "ffffffffffffffffff\r\n", 1).state, State::kFailed);
   EXPECT_EQ(Parse("HTTP/1.1 200 OK\r\nContent-Length: -1\r\n\r\n", 1).state, State::kFailed);
   EXPECT_EQ(Parse("HTTP/1.1 200 OK\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\n", 1).state,
