@@ -55,7 +55,7 @@ def test_llama_server_loads_it_and_answers(run_rouse, llama_server, tmp_path, fr
     try:
         deadline = time.monotonic() + 60
         while True:
-            answer = run_rouse("probe", f"http://127.0.0.1:{free_port}", "--max-tokens", 2, "--json")
+            answer = run_rouse("probe", f"http://127.0.0.1:{free_port}", "--max-tokens", 2)
             if answer.status == 0 or time.monotonic() > deadline:
                 break
             assert server.poll() is None, (tmp_path / "log").read_text(errors="replace")[-2000:]

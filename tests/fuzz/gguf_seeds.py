@@ -59,7 +59,8 @@ def seeds():
     yield "huge_string", head(0, 1) + u64(2**63) + b"\0" * 40
     yield "huge_array", head(0, 1) + entry("a", 9, u32(10) + u64(2**61))
     yield "huge_dims", padded(head(1, 0) + tensor("a", [2**31, 2**31, 2**31], 0, 0))
-    yield "overlap", padded(head(2, 0) + tensor("a", [16], 0, 0) + tensor("b", [8], 0, 32)) + bytes(64)
+    overlap = head(2, 0) + tensor("a", [16], 0, 0) + tensor("b", [8], 0, 32)
+    yield "overlap", padded(overlap) + bytes(64)
     yield "big_endian", b"GGUF\0\0\0\3" + b"\0" * 16
     yield "html", b"<!doctype html><html>"
     yield "safetensors", u64(40) + b'{"__metadata__":{}}'
