@@ -1,175 +1,23 @@
-// The whole server over real sockets, with a fake engine that a test can hold back.
+// The whole server over real sockets, with a fake engine that a test can hold back: answers, queue,
+// load and unload, and what is refused.
 #include "server/model_server.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <unistd.h>
 
-#include <fstream>
-#include <nlohmann/json.hpp>
 #include <thread>
 
-#include "http/test_client.h"
-#include "server/fake_engine.h"
+#include "server/model_server_fixture.h"
 
 namespace rouse::server {
 namespace {
 
-using http::test::Client;
-using http::test::Signal;
+using namespace test;  // NOLINT: the fixture
 using ::testing::AllOf;
 using ::testing::ElementsAre;
 using ::testing::EndsWith;
 using ::testing::HasSubstr;
 using ::testing::Not;
-using ::testing::StartsWith;
-using Json = nlohmann::json;
-
-std::string PostText(const std::string& path, const std::string& body,
-                     const std::string& headers = "") {
-  return "POST " + path + " HTTP/1.1\r\nHost: h\r\n" + headers +
-         "Content-Length: " + std::to_string(body.size()) + "\r\n\r\n" + body;
-}
-
-std::string GetText(const std::string& path, const std::string& headers = "") {
-  return "GET " + path + " HTTP/1.1\r\nHost: h\r\n" + headers + "\r\n";
-}
-
-struct Answer {
-  int status = 0;
-  std::string head;
-  std::string body;  // chunks joined
-  Json Parsed() const { return Json::parse(body, nullptr, false); }
-  Json ErrorObject() const { return Parsed().value("error", Json::object()); }
-};
-
-// Asks on a connection of its own and waits for the whole answer.
-Answer Ask(int port, std::string request) {
-  request.insert(request.find("\r\n") + 2, "Connection: close\r\n");
-  Client client(port);
-  client.Say(request);
-  const std::string heard = client.HearAll();
-  Answer answer;
-  const size_t blank = heard.find("\r\n\r\n");
-  if (blank == std::string::npos || heard.size() < 12) return answer;
-  answer.status = std::stoi(heard.substr(9, 3));
-  answer.head = heard.substr(0, blank + 2);
-  std::string_view rest = std::string_view(heard).substr(blank + 4);
-  if (answer.head.find("chunked") == std::string::npos) {
-    answer.body = rest;
-    return answer;
-  }
-  while (!rest.empty()) {
-    const size_t line = rest.find("\r\n");
-    const size_t size = std::stoul(std::string(rest.substr(0, line)), nullptr, 16);
-    if (size == 0) break;
-    answer.body += rest.substr(line + 2, size);
-    rest.remove_prefix(line + 2 + size + 2);
-  }
-  return answer;
-}
-
-// The JSON of every "data: " event; "[DONE]" as a string.
-std::vector<Json> Events(const std::string& body) {
-  std::vector<Json> events;
-  size_t at = 0;
-  while (at < body.size()) {
-    const size_t end = body.find("\n\n", at);
-    const std::string event = body.substr(at, end - at);
-    EXPECT_THAT(event, StartsWith("data: "));
-    const std::string data = event.substr(6);
-    events.push_back(data == "[DONE]" ? Json(data) : Json::parse(data, nullptr, false));
-    if (end == std::string::npos) break;
-    at = end + 2;
-  }
-  return events;
-}
-
-const std::string kChat = R"({"messages":[{"role":"user","content":"Hi"}]})";
-const std::string kStream = R"({"messages":[{"role":"user","content":"Hi"}],"stream":true})";
-
-class ModelServerTest : public ::testing::Test {
- protected:
-  void Start(ModelServerOptions options = {}, bool load_now = true) {
-    Listen(std::move(options));
-    Run(load_now);
-  }
-
-  void Listen(ModelServerOptions options = {}) {
-    options.log = [this](LogLevel, const std::string& line) {
-      const std::lock_guard lock(log_mutex_);
-      log_ += line + "\n";
-    };
-    auto server = ModelServer::Start(std::move(options));
-    ASSERT_TRUE(server.ok());
-    server_ = std::move(*server);
-  }
-
-  void Run(bool load_now = true) {
-    file_ = ::testing::TempDir() + "model_server_test_" + std::to_string(::getpid());
-    std::ofstream(file_) << std::string(10'000, 'x');
-    ModelServer::RunOptions run;
-    run.model = {"fake", file_, {file_}, 10'000, {}};
-    run.engine = std::make_unique<FakeEngine>(control_);
-    run.load_now = load_now;
-    run.on_first_load_failed = [this](const Error& error) {
-      failure_ = error.message();
-      failed_.Set();
-    };
-    server_->Run(std::move(run));
-  }
-
-  void TearDown() override {
-    control_->load.Open();
-    control_->token.Open();
-    server_.reset();
-    if (!file_.empty()) ::unlink(file_.c_str());
-  }
-
-  Answer Get(const std::string& path) { return Ask(server_->port(), GetText(path)); }
-  Answer Post(const std::string& path, const std::string& body) {
-    return Ask(server_->port(), PostText(path, body));
-  }
-  Answer Chat(const std::string& body) { return Post("/v1/chat/completions", body); }
-
-  bool AwaitHealth(int status) {
-    for (int tries = 0; tries < 5000; ++tries) {
-      if (Get("/health").status == status) return true;
-      ::usleep(2000);
-    }
-    return false;
-  }
-  bool AwaitWaiting(int64_t waiting) {
-    for (int tries = 0; tries < 5000; ++tries) {
-      if (Get("/state").Parsed()["queue"]["waiting"] == waiting) return true;
-      ::usleep(2000);
-    }
-    return false;
-  }
-  bool AwaitCall(const std::string& call) {
-    for (int tries = 0; tries < 5000; ++tries) {
-      const auto calls = control_->Calls();
-      if (std::count(calls.begin(), calls.end(), call) > 0) return true;
-      ::usleep(2000);
-    }
-    return false;
-  }
-  std::string Metric(const std::string& name) {
-    const std::string text = "\n" + Get("/metrics").body;
-    const size_t at = text.find("\n" + name + " ");
-    if (at == std::string::npos) return "";
-    const size_t value = at + name.size() + 2;
-    return text.substr(value, text.find('\n', value) - value);
-  }
-
-  std::shared_ptr<FakeControl> control_ = std::make_shared<FakeControl>();
-  std::string file_;
-  std::mutex log_mutex_;
-  std::string log_;
-  std::string failure_;
-  Signal failed_;
-  std::unique_ptr<ModelServer> server_;
-};
 
 TEST_F(ModelServerTest, AnswersAWholeChat) {
   Start();
@@ -348,6 +196,7 @@ TEST_F(ModelServerTest, AClientThatHangsUpWhileItWaitsLeavesTheQueueAndTheLoadGo
 TEST_F(ModelServerTest, AClientThatHangsUpCancelsItsAnswerAtTheNextToken) {
   control_->token.Shut();
   Start();
+  int cancelled = 0;
   for (const std::string& body : {kStream, kChat}) {
     control_->token.LetPass(1);
     {
@@ -356,8 +205,7 @@ TEST_F(ModelServerTest, AClientThatHangsUpCancelsItsAnswerAtTheNextToken) {
       if (body == kStream) client.HearUntil("\"one\"");
       ASSERT_TRUE(control_->token.AwaitWaiter());
     }
-    ASSERT_TRUE(AwaitCall("cancelled"));
-    control_->Record("next");
+    ASSERT_TRUE(AwaitCalls("cancelled", ++cancelled));
   }
   control_->token.Open();
   EXPECT_EQ(Chat(kChat).status, 200);
@@ -547,168 +395,6 @@ TEST_F(ModelServerTest, AnAnswerWithoutTextIsStillAnAnswer) {
   EXPECT_EQ(events[0]["choices"][0]["delta"]["role"], "assistant");
   EXPECT_EQ(events[1]["choices"][0]["finish_reason"], "stop");
   EXPECT_EQ(Chat(kChat).Parsed()["choices"][0]["message"]["content"], "");
-}
-
-// Segments do not overlap, leave no gap, and begin and end where the request did.
-void ExpectTiles(const Json& timeline, MonoTime before, MonoTime after) {
-  EXPECT_EQ(timeline["schema"], "rouse.timeline/1");
-  EXPECT_EQ(timeline["clock"], "monotonic");
-  const Json& segments = timeline["segments"];
-  ASSERT_GE(segments.size(), 3U);
-  EXPECT_GE(segments.front()["start_ns"], before.ns);
-  EXPECT_LE(segments.back()["end_ns"], after.ns);
-  for (size_t i = 0; i < segments.size(); ++i) {
-    EXPECT_LT(segments[i]["start_ns"], segments[i]["end_ns"]);
-    const Json& joint = i == 0 ? segments[0]["start_ns"] : segments[i - 1]["end_ns"];
-    EXPECT_EQ(segments[i]["start_ns"], joint);
-  }
-  EXPECT_EQ(segments.front()["stage"], "queue");
-  EXPECT_EQ(segments.back()["stage"], "first_decode");
-}
-
-TEST_F(ModelServerTest, ATimelineTilesTheRequestFromAcceptToItsFirstToken) {
-  control_->cached_tokens = 4;
-  Start();
-  ASSERT_TRUE(AwaitHealth(200));
-  for (const bool stream : {true, false}) {
-    const std::string body = std::string(R"({"messages":[{"role":"user","content":"Hi"}],)") +
-                             R"("rouse_timeline":true,"stream":)" + (stream ? "true}" : "false}");
-    const MonoTime before = MonoNow();
-    const Answer answer = Chat(body);
-    const MonoTime after = MonoNow();
-    const auto events = stream ? Events(answer.body) : std::vector<Json>();
-    const Json last = stream ? events[events.size() - 2] : answer.Parsed();
-    ASSERT_TRUE(last.contains("rouse")) << answer.body;
-    ExpectTiles(last["rouse"], before, after);
-    EXPECT_EQ(last["rouse"]["cached_tokens"], 4);
-    EXPECT_EQ(last["rouse"]["lanes"], Json::array());
-    EXPECT_EQ(last["rouse"]["process"]["pid"], ::getpid());
-    EXPECT_LE(last["rouse"]["process"]["exec_start_ns"], before.ns);
-    for (size_t i = 0; i + 2 < events.size(); ++i) EXPECT_FALSE(events[i].contains("rouse"));
-  }
-}
-
-TEST_F(ModelServerTest, ATimelineGivesTheWaitForALoadToItsSteps) {
-  control_->load.Shut();
-  control_->load_steps_ns = 30 * kNsPerMs;
-  Start();
-  ASSERT_TRUE(control_->load.AwaitWaiter());
-  const MonoTime before = MonoNow();
-  Answer answer;
-  std::thread asking([&] {
-    answer = Chat(R"({"messages":[{"role":"user","content":"Hi"}],"rouse_timeline":true})");
-  });
-  ASSERT_TRUE(AwaitWaiting(1));
-  control_->load.Open();
-  asking.join();
-  const Json timeline = answer.Parsed()["rouse"];
-  const Json& segments = timeline["segments"];
-  ASSERT_GE(segments.size(), 4U) << timeline;
-  EXPECT_GE(segments[0]["start_ns"], before.ns);
-  // It came in the middle of the load: no queue, and the first step counts from its arrival on.
-  EXPECT_EQ(segments[0]["stage"], "weights");
-  EXPECT_EQ(segments[1]["stage"], "runtime_init");
-  EXPECT_GE(segments[1]["end_ns"].get<int64_t>() - segments[1]["start_ns"].get<int64_t>(),
-            30 * kNsPerMs);
-  ASSERT_EQ(timeline["lanes"].size(), 2U);
-  EXPECT_EQ(timeline["lanes"][0]["name"], "weights");
-  EXPECT_EQ(timeline["lanes"][0]["bytes"], 1000);
-  EXPECT_LT(timeline["lanes"][0]["start_ns"], segments[0]["start_ns"]);
-}
-
-TEST_F(ModelServerTest, WaitingForOthersIsQueueAlsoBehindALoad) {
-  Start({}, false);
-  control_->token.Shut();
-  std::thread first([&] { EXPECT_EQ(Chat(kChat).status, 200); });
-  ASSERT_TRUE(control_->token.AwaitWaiter());
-  Answer answer;
-  std::thread second([&] {
-    answer = Chat(R"({"messages":[{"role":"user","content":"Hi"}],"rouse_timeline":true})");
-  });
-  ASSERT_TRUE(AwaitWaiting(1));
-  ::usleep(30'000);
-  control_->token.Open();
-  first.join();
-  second.join();
-  const Json segment = answer.Parsed()["rouse"]["segments"][0];
-  EXPECT_EQ(segment["stage"], "queue");
-  EXPECT_GE(segment["end_ns"].get<int64_t>() - segment["start_ns"].get<int64_t>(), 30 * kNsPerMs);
-}
-
-TEST_F(ModelServerTest, EstimatesTheFirstTokenOnlyFromWhatItMeasured) {
-  control_->load_steps_ns = 20 * kNsPerMs;
-  Start();
-  ASSERT_TRUE(AwaitHealth(200));
-  Json model = Get("/state").Parsed()["models"][0];
-  EXPECT_TRUE(model["eta_first_token_ns"].is_null());
-  EXPECT_THAT(model["null_reasons"].value("eta_first_token_ns", ""), HasSubstr("no request"));
-  EXPECT_EQ(Chat(kChat).status, 200);
-  // The answer is sent before the request is entered into the history.
-  int64_t warm_ns = 0;
-  for (int tries = 0; tries < 5000 && warm_ns == 0; ++tries) {
-    model = Get("/state").Parsed()["models"][0];
-    if (model["eta_first_token_ns"].is_number()) warm_ns = model["eta_first_token_ns"];
-  }
-  EXPECT_GT(warm_ns, 0);
-  EXPECT_LT(warm_ns, 20 * kNsPerMs);
-  // The tokenizer is kept now, and no load of that kind was measured.
-  Post("/models/unload", R"({"model":"fake"})");
-  EXPECT_TRUE(Get("/state").Parsed()["models"][0]["eta_first_token_ns"].is_null());
-  Post("/models/load", R"({"model":"fake","wait":true})");
-  Post("/models/unload", R"({"model":"fake"})");
-  const Json asleep = Get("/state").Parsed()["models"][0]["eta_first_token_ns"];
-  ASSERT_TRUE(asleep.is_number());
-  EXPECT_GE(asleep, 40 * kNsPerMs);
-}
-
-TEST_F(ModelServerTest, ReadsTheFilesResidency) {
-  Start();
-  const Json model = Get("/state").Parsed()["models"][0];
-  EXPECT_EQ(model["bytes"], 10'000);
-  EXPECT_EQ(model["resident_ratio"], 1.0);
-  EXPECT_EQ(model["layers"]["page_cache"], "warm");
-  ::unlink(file_.c_str());
-  const Json gone = Get("/state").Parsed()["models"][0];
-  EXPECT_TRUE(gone["resident_ratio"].is_null());
-  EXPECT_EQ(gone["layers"]["page_cache"], "unknown");
-  EXPECT_FALSE(gone["null_reasons"].value("resident_ratio", "").empty());
-}
-
-TEST_F(ModelServerTest, DrainFinishesWhatWaitsAndWhatRuns) {
-  control_->token.Shut();
-  Start();
-  Answer first;
-  Answer second;
-  std::thread one([&] { first = Chat(kStream); });
-  ASSERT_TRUE(control_->token.AwaitWaiter());
-  std::thread two([&] { second = Chat(kChat); });
-  ASSERT_TRUE(AwaitWaiting(1));
-  Signal drained;
-  server_->Drain([&] { drained.Set(); });
-  EXPECT_FALSE(drained.Wait(30 * kNsPerMs));
-  control_->token.Open();
-  one.join();
-  two.join();
-  EXPECT_THAT(first.body, EndsWith("data: [DONE]\n\n"));
-  EXPECT_EQ(second.status, 200);
-  EXPECT_TRUE(drained.Wait());
-  EXPECT_FALSE(Client(server_->port()).connected());
-}
-
-TEST_F(ModelServerTest, StopInterruptsALoadAndAnAnswer) {
-  control_->load.Shut();
-  Start();
-  ASSERT_TRUE(control_->load.AwaitWaiter());
-  server_->Stop();  // would wait for ever if the load were not interrupted
-  control_->load.Open();
-  server_.reset();
-
-  control_->token.Shut();
-  Start();
-  std::thread asking([&] { EXPECT_EQ(Chat(kStream).status, 0); });
-  ASSERT_TRUE(control_->token.AwaitWaiter());
-  server_->Stop();
-  asking.join();
 }
 
 }  // namespace
