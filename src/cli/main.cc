@@ -5,9 +5,11 @@
 #include <string_view>
 #include <vector>
 
+#include "base/strings.h"
 #include "base/units.h"
 #include "cli/commands.h"
 #include "cli/common.h"
+#include "engine/engine.h"
 
 namespace rouse::cli {
 namespace {
@@ -25,10 +27,24 @@ void PrintOverview() {
     text += '\n';
   }
   text +=
-      "\nrouse COMMAND --help explains each.\n"
+      "\nrouse COMMAND --help explains each; rouse --version names the engine and its devices.\n"
       "Exit status: 0 done, 1 a hypothesis was rejected, 2 the command or plan is at fault,\n"
       "3 model, target, database, permission or state is at fault, 4 undecided, 130 interrupted.\n"
       "\nExample: rouse measure --preset quick\n";
+  std::fputs(text.c_str(), stdout);
+}
+
+// "rouse 0.1.0 · llama.cpp 0.5.0 (CPU: avx2, fma)", then a line per device that the engine can use.
+void PrintVersion() {
+  const engine::EngineInfo info = engine::GetEngineInfo();
+  std::string text = "rouse " ROUSE_VERSION " · " + info.name + " " + info.version + " (CPU";
+  std::string separator = ": ";
+  for (const std::string& feature : info.cpu_features) {
+    text += separator + LowerAscii(feature);
+    separator = ", ";
+  }
+  text += ")\n";
+  for (const std::string& backend : info.backends) text += "  " + backend + "\n";
   std::fputs(text.c_str(), stdout);
 }
 
@@ -36,6 +52,10 @@ int Main(int argc, const char* const* argv) {
   const std::string_view name = argc > 1 ? argv[1] : "--help";
   if (name == "--help" || name == "-h" || name == "help") {
     PrintOverview();
+    return 0;
+  }
+  if (name == "--version") {
+    PrintVersion();
     return 0;
   }
   std::vector<std::string_view> names;
