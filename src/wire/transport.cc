@@ -240,8 +240,13 @@ Result<Resolved> Resolve(const Url& url) {
   }
   resolved.two_families = has_ipv4 && has_ipv6;
   if (url.host == "localhost") {
-    std::ranges::stable_partition(resolved.addresses,
-                                  [](const Address& a) { return a.family == "ipv4"; });
+    std::vector<Address> ipv4_first;
+    for (const std::string_view family : {"ipv4", "ipv6"}) {
+      for (const Address& address : resolved.addresses) {
+        if (address.family == family) ipv4_first.push_back(address);
+      }
+    }
+    resolved.addresses = std::move(ipv4_first);
   }
   return resolved;
 }
