@@ -14,7 +14,7 @@ import pytest
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT / "tools"))
 
-from devlib import build, debian, engine, fetch, lint, main, paths, report  # noqa: E402
+from devlib import build, checks, debian, engine, fetch, lint, main, paths, report  # noqa: E402
 
 
 @pytest.fixture(autouse=True)
@@ -232,3 +232,36 @@ def test_clean_removes_the_cache_that_dev_made_and_keeps_models_of_the_user(tmp_
 def test_arguments_are_stored_as_json():
     configuration = build.Configuration("asan", ["-DA=b c"])
     assert json.loads(configuration.kept_file.read_text()) == ["-DA=b c"]
+
+
+def test_lint_stops_at_once_when_interrupted(tmp_path, monkeypatch):
+    begun = []
+
+    def slow(_tidy, _directory, source):
+        begun.append(source)
+        time.sleep(0.1)
+        return 0, ""
+
+    class Interrupted:
+        def progress(self, _done, _total):
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(lint, "tidy_one", slow)
+    monkeypatch.setattr(lint.engine, "jobs", lambda: 2)
+    pending = [(number, tmp_path / str(number)) for number in range(100)]
+    with pytest.raises(KeyboardInterrupt):
+        lint.look_at(Interrupted(), Path("tidy"), tmp_path, pending)
+    assert 1 <= len(begun) <= 10
+
+
+def test_the_format_check_names_the_files(monkeypatch, tmp_path):
+    tool = tmp_path / "clang-format"
+    tool.write_text("#!/bin/sh\nfor f in \"$@\"; do echo \"$f:1:2: error: x\"; echo ' ^'; done\n"
+                    "exit 1\n")
+    tool.chmod(0o755)
+    monkeypatch.setattr(checks, "clang_format", lambda step: tool)
+    monkeypatch.setattr(checks, "cxx_files", lambda: [ROOT / "src/b.cc", ROOT / "src/a.cc"])
+    with pytest.raises(report.StepFailed, match="./dev fmt") as failure:
+        checks.format_check(report.Step(report.Report(1), 1, "format"))
+    assert [name for name in failure.value.tail if name.startswith("src")] == ["src/a.cc",
+                                                                               "src/b.cc"]

@@ -65,7 +65,7 @@ def configure(step, configuration: Configuration, prefix: Path | None) -> None:
     step.begin("configuring")
     stamp.unlink(missing_ok=True)
     run_logged(step, command, f"configure-{configuration.preset}", cwd=paths.ROOT,
-               env=build_env(), what="rouse could not be configured")
+               env=build_env(), tail=60, what="rouse could not be configured")
     stamp.write_text(text)
 
 

@@ -29,8 +29,14 @@ def clang_format(step) -> Path:
 def format_check(step) -> None:
     files = cxx_files()
     step.begin(f"clang-format, {len(files)} files")
-    run_logged(step, [clang_format(step), "--dry-run", "-Werror", *files], "format",
-               what="not formatted: ./dev fmt")
+    try:
+        run_logged(step, [clang_format(step), "--dry-run", "-Werror", *files], "format",
+                   tail=None, what="not formatted: ./dev fmt")
+    except StepFailed as failure:
+        # Which files, not each of their lines.
+        named = {line.split(":")[0] for line in failure.tail if ": error:" in line}
+        failure.tail = sorted(os.path.relpath(name, paths.ROOT) for name in named)
+        raise
 
 
 def format_in_place(step) -> None:

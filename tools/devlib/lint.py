@@ -67,15 +67,19 @@ def look_at(step, tidy: Path, build_directory: Path, pending) -> None:
             concurrent.futures.ThreadPoolExecutor(engine.jobs()) as pool:
         futures = {pool.submit(tidy_one, tidy, build_directory, source): (source, stamp)
                    for source, stamp in pending}
-        for done, future in enumerate(concurrent.futures.as_completed(futures), 1):
-            source, stamp = futures[future]
-            status, output = future.result()
-            if status == 0:
-                stamp.touch()
-            else:
-                failed.append(output)
-                stream.write(f"=== {source}\n{output}\n")
-            step.progress(done, len(pending))
+        try:
+            for done, future in enumerate(concurrent.futures.as_completed(futures), 1):
+                source, stamp = futures[future]
+                status, output = future.result()
+                if status == 0:
+                    stamp.touch()
+                else:
+                    failed.append(output)
+                    stream.write(f"=== {source}\n{output}\n")
+                step.progress(done, len(pending))
+        except BaseException:  # Ctrl-C: files that have not begun are left out, not waited for
+            pool.shutdown(cancel_futures=True)
+            raise
     if failed:
         lines = "\n".join(failed).splitlines()
         found = [os.path.relpath(line, paths.ROOT) if line.startswith("/") else line

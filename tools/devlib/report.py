@@ -174,5 +174,5 @@ def run_logged(step, argv, log_name, *, env=None, cwd=None, progress=None, tail=
             raise
     if status != 0:
         raise StepFailed(what or f"{os.path.basename(argv[0])} ended with status {status}",
-                         shlex.join(argv), log, lines[-tail:])
+                         shlex.join(argv), log, lines if tail is None else lines[-tail:])
     return lines
