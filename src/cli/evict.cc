@@ -16,19 +16,20 @@ nlohmann::json ReportJson(const std::string& file, const os::EvictReport& report
   const auto or_null = [](const auto& optional) {
     return optional ? nlohmann::json(*optional) : nlohmann::json();
   };
-  nlohmann::json json = {{"schema", "rouse.evict/1"},
-                         {"file", file},
-                         {"bytes", report.after.file_bytes},
-                         {"reached", report.Cold()},
-                         {"resident_before_bytes", report.before.resident_bytes},
-                         {"resident_bytes", report.after.resident_bytes},
-                         {"resident_ratio", report.after.Ratio()},
-                         {"proof", report.after.proof},
-                         {"why_not", report.Cold() ? nlohmann::json() : nlohmann::json(report.WhyNot())},
-                         {"dirty_bytes", or_null(report.after.dirty_bytes)},
-                         {"locked_bytes", report.locked_bytes},
-                         {"unreadable_processes", report.who.unreadable_processes},
-                         {"mappers", nlohmann::json::array()}};
+  nlohmann::json json = {
+      {"schema", "rouse.evict/1"},
+      {"file", file},
+      {"bytes", report.after.file_bytes},
+      {"reached", report.Cold()},
+      {"resident_before_bytes", report.before.resident_bytes},
+      {"resident_bytes", report.after.resident_bytes},
+      {"resident_ratio", report.after.Ratio()},
+      {"proof", report.after.proof},
+      {"why_not", report.Cold() ? nlohmann::json() : nlohmann::json(report.WhyNot())},
+      {"dirty_bytes", or_null(report.after.dirty_bytes)},
+      {"locked_bytes", report.locked_bytes},
+      {"unreadable_processes", report.who.unreadable_processes},
+      {"mappers", nlohmann::json::array()}};
   for (const os::Mapper& mapper : report.who.mappers) {
     json["mappers"].push_back({{"pid", mapper.pid},
                                {"comm", mapper.comm},
