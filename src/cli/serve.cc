@@ -38,6 +38,7 @@ struct ServeFlags {
   std::string load = "eager";
   std::string flash_attention = "auto";
   std::string api_key_file;
+  std::string api_key;  // refused
   int64_t queue_limit = 64;
   int parallel = 1;
   bool verbose = false;
@@ -80,6 +81,8 @@ void AddFlags(CLI::App& app, ServeFlags& flags) {
       ->capture_default_str();
   app.add_option("--api-key-file", flags.api_key_file,
                  "File with the key that clients must send; else $ROUSE_API_KEY, else no key");
+  // Known only to be refused in words that help; not shown by --help.
+  app.add_option("--api-key", flags.api_key)->group("");
   app.add_flag("--verbose", flags.verbose, "Say more on stderr: loads, unloads");
   app.footer(
       "When it listens, it prints one line of JSON: {\"schema\": \"rouse.ready/1\", \"host\",\n"
@@ -91,6 +94,12 @@ void AddFlags(CLI::App& app, ServeFlags& flags) {
 }
 
 Result<std::optional<std::string>> ApiKey(const ServeFlags& flags) {
+  if (!flags.api_key.empty()) {
+    return Error(
+        ErrorCode::kUsage,
+        "serve: every user of this machine can read a key on a command line; put it into a "
+        "file and give --api-key-file, or into ROUSE_API_KEY");
+  }
   if (!flags.api_key_file.empty()) {
     ASSIGN_OR_RETURN(std::string key, server::ReadApiKeyFile(flags.api_key_file));
     return std::optional<std::string>(std::move(key));
