@@ -56,9 +56,7 @@ Result<Margin> ParseMargin(const std::string& text, const Metric& metric) {
 Result<const Metric*> MetricOfSpec(const ComparisonSpec& spec) {
   const Metric* const metric = results::FindMetric(spec.metric);
   if (metric != nullptr) return metric;
-  std::vector<std::string_view> names;
-  for (const Metric& known : results::Metrics()) names.push_back(known.name);
-  const std::string nearest = NearestName(spec.metric, names);
+  const std::string nearest = NearestName(spec.metric, results::MetricNames());
   return Error(ErrorCode::kUsage, "there is no metric \"" + spec.metric + "\"" +
                                       (nearest.empty() ? "" : "; did you mean " + nearest + "?"));
 }

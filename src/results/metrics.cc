@@ -157,6 +157,18 @@ const Metric* FindMetric(std::string_view name) {
   return nullptr;
 }
 
+std::vector<std::string_view> MetricNames() {
+  std::vector<std::string_view> names;
+  for (const Metric& metric : kMetrics) {
+    names.push_back(metric.name);
+    const std::string suffix = "_" + std::string(metric.unit);
+    if (metric.name.ends_with(suffix)) {
+      names.push_back(metric.name.substr(0, metric.name.size() - suffix.size()));
+    }
+  }
+  return names;
+}
+
 std::optional<double> MetricOf(const Attempt& attempt, const Metric& metric) {
   if (metric.home == MetricHome::kCounter) return CounterOf(attempt, metric);
   if (metric.home == MetricHome::kState) {

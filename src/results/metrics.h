@@ -7,6 +7,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "results/attempt.h"
 
@@ -30,6 +31,9 @@ std::span<const Metric> Metrics();
 
 // By its name, or by the name without its unit ("ttft" -> ttft_ns); nullptr when unknown.
 const Metric* FindMetric(std::string_view name);
+
+// Every name that FindMetric takes, for "did you mean".
+std::vector<std::string_view> MetricNames();
 
 // The attempt's value, empty when it was not measured. Times are in ns as doubles: exact up to
 // 104 days. A counter needs attempts that were loaded with Detail::kAll.
