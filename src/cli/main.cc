@@ -10,6 +10,7 @@
 #include "cli/commands.h"
 #include "cli/common.h"
 #include "engine/engine.h"
+#include "engine/wait_policy.h"
 
 namespace rouse::cli {
 namespace {
@@ -58,6 +59,8 @@ int Main(int argc, const char* const* argv) {
     PrintVersion();
     return 0;
   }
+  // The one command that computes; before it has threads or open files.
+  if (name == "serve") engine::RestartWithShortSpins(argv);
   std::vector<std::string_view> names;
   for (const Command& command : Commands()) {
     if (command.name == name) return command.run(argc - 2, argv + 2);
