@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "base/check.h"
 #include "wire/redact.h"
@@ -48,6 +49,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   // A first token and an outcome without one exclude each other.
   CHECK(whole.marks.first_token.has_value() == (whole.stream.token_events > 0));
   if (whole.outcome == rouse::wire::Outcome::kOk) CHECK(whole.marks.first_token.has_value());
-  rouse::wire::Redactor({{"Authorization", "Bearer data"}}).Apply(whole);
+  rouse::wire::Redactor(std::vector<rouse::wire::Header>{{"Authorization", "Bearer data"}})
+      .Apply(whole);
   return 0;
 }
