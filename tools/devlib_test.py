@@ -58,6 +58,13 @@ def test_a_failed_step_names_itself_its_command_its_log_and_the_last_lines(capsy
     assert (paths.LOGS / "try.log").read_text() == "$ sh -c 'echo broken; exit 7'\nbroken\n"
 
 
+def test_the_lines_shown_begin_at_the_first_failed_compilation():
+    lines = ["[1/9] a", "FAILED: x.o", "x.cc:1: error", "[2/9] b", "[3/9] c"]
+    assert report.telling(lines, 2) == ["FAILED: x.o", "x.cc:1: error"]
+    assert report.telling(lines[3:], 1) == ["[3/9] c"]
+    assert report.telling(lines, None) == lines
+
+
 def test_a_failed_check_is_counted_and_the_next_one_still_runs(capsys):
     told = report.Report(total=2)
     assert not told.check("one", lambda step: report.run_logged(step, ["false"], "one"))

@@ -145,6 +145,16 @@ def log_path(name: str):
     return paths.LOGS / f"{name}.log"
 
 
+def telling(lines: list[str], tail: int | None) -> list[str]:
+    """The lines that say what went wrong: from ninja's first FAILED on, else the last ones."""
+    if tail is None:
+        return lines
+    for number, line in enumerate(lines):
+        if line.startswith("FAILED:"):
+            return lines[number:number + tail]
+    return lines[-tail:]
+
+
 def run_logged(step, argv, log_name, *, env=None, cwd=None, progress=None, tail=25, what=None):
     """Runs a command with all its output in a log file; `progress` is a pattern with two groups,
     done and total. Returns the output's lines; failing raises StepFailed with the last of them."""
@@ -174,5 +184,5 @@ def run_logged(step, argv, log_name, *, env=None, cwd=None, progress=None, tail=
             raise
     if status != 0:
         raise StepFailed(what or f"{os.path.basename(argv[0])} ended with status {status}",
-                         shlex.join(argv), log, lines if tail is None else lines[-tail:])
+                         shlex.join(argv), log, telling(lines, tail))
     return lines
