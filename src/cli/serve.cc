@@ -205,6 +205,10 @@ Result<server::ModelServer::RunOptions> PrepareModel(ServeFlags& flags) {
   return run;
 }
 
+bool IsLoopback(const std::string& address) {
+  return address.starts_with("127.") || address == "::1";
+}
+
 // Waits until the server is to end; its exit status.
 int WaitForEnd(server::ModelServer& server, const Events& events, const server::Log& log,
                const std::optional<Error>& failure) {
@@ -258,6 +262,10 @@ int Serve(ServeFlags& flags, MonoTime main_entered) {
   const std::string model = run->model.id;
   PrintReady(**server, model);
   (*server)->Run(*std::move(run));
+  if (!api_key->has_value() && !IsLoopback((*server)->host())) {
+    log(server::LogLevel::kNotice,
+        "other machines can reach this server and it asks for no key; see --api-key-file");
+  }
   log(server::LogLevel::kNotice, "serving " + model + " on http://" + (*server)->host() + ":" +
                                      std::to_string((*server)->port()));
   return WaitForEnd(**server, *events, log, failure);

@@ -1,4 +1,4 @@
-"""`rouse serve` with the real model: the official client, curl, load and unload, signals, faults."""
+"""`rouse serve` with the real model: the official client, curl, wake-ups, signals and faults."""
 import contextlib
 import http.client
 import json
