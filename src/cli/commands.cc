@@ -18,6 +18,7 @@ constexpr auto kCommands = std::to_array<Command>({
     {"pin", "hold a file locked in memory while this runs", RunPin},
     {"synth", "write a synthetic model of a given shape and quantization", RunSynth},
     {"models", "the models that are here, and how to get the default one", RunModels},
+    {"doctor", "what this machine lets us set, prove and observe; how to widen it", RunDoctor},
     {"list", "the stored runs", RunList},
     {"import", "attempts that were measured elsewhere, as a new run", RunImport},
 });

@@ -28,6 +28,7 @@ int RunState(int argc, const char* const* argv);
 int RunWarm(int argc, const char* const* argv);
 int RunEvict(int argc, const char* const* argv);
 int RunPin(int argc, const char* const* argv);
+int RunDoctor(int argc, const char* const* argv);
 int RunSynth(int argc, const char* const* argv);
 
 }  // namespace rouse::cli

@@ -8,7 +8,12 @@ namespace rouse::cli {
 
 Result<std::vector<std::string>> FilesOfArgument(const std::string& argument) {
   struct stat facts{};
-  if (stat(argument.c_str(), &facts) == 0) return std::vector<std::string>{argument};
+  if (stat(argument.c_str(), &facts) == 0) {
+    if (S_ISDIR(facts.st_mode)) {
+      return Error(ErrorCode::kNotFound, argument + " is a directory: name a file in it");
+    }
+    return std::vector<std::string>{argument};
+  }
   // Any file may be looked at, so a path that is missing is no question for the catalogue.
   if (argument.find('/') != std::string::npos) {
     return Error(ErrorCode::kNotFound, "there is no file " + argument);

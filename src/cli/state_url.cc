@@ -89,7 +89,8 @@ std::string OwnText(const nlohmann::json& own) {
   std::string text;
   for (const nlohmann::json& model : own.value("models", nlohmann::json::array())) {
     text += "  model " + Text(model.value("id", nlohmann::json("?"))) + "\n";
-    for (const auto& [layer, value] : model.value("layers", nlohmann::json::object()).items()) {
+    const nlohmann::json layers = model.value("layers", nlohmann::json::object());
+    for (const auto& [layer, value] : layers.items()) {
       text += "    " + layer + std::string(layer.size() < 14 ? 14 - layer.size() : 1, ' ') +
               Text(value) + "\n";
     }
