@@ -4,9 +4,8 @@
 // docs/method.md section 3 (layer page_cache) defines what counts as warm and as cold.
 //
 // All functions are safe from any thread and block; none is for the time between send and token.
-// Cost of a residency reading: cachestat 0.2 us plus about 10 ns per resident page (a folio costs
-// once), mincore about the same plus the mapping, the sample about 1 us a page that is resident.
-// Measured figures are in docs/counters.md.
+// Cost of a residency reading: cachestat about 5 us per MB that is resident, mincore about 13 us
+// per MB of the file, the sample about 1 us a page. How that was measured: docs/counters.md.
 #pragma once
 
 #include <cstdint>
@@ -79,7 +78,7 @@ struct Mappers {
 };
 
 // Who maps the file, by device and inode in /proc/*/maps (and by path where the two disagree, as on
-// overlayfs and btrfs). Costs about 20 us a process.
+// overlayfs and btrfs). Costs about 60 us a process.
 Result<Mappers> FindMappers(const ProcRoot& root, const std::string& path);
 
 struct EvictReport {
