@@ -50,7 +50,9 @@ struct Sent {
   MonoTime intended;
   int64_t tries = 1;
   std::optional<int64_t> first_accepted_ns;
-  std::optional<int64_t> uncertainty_ns;  // between the last refused try and the accepted one
+  // From the last refused try (or the spawn) to the accepted one: so much earlier the server may
+  // have been ready.
+  std::optional<int64_t> uncertainty_ns;
   std::vector<results::Lane> tries_made;
 };
 
@@ -75,7 +77,7 @@ void SendWhileStarting(AttemptContext& context, int64_t timeout_ns, Sent& sent) 
     const MonoTime previous = tried;
     tried = clock.Now();
     sent.exchange = context.sender.Perform(sent.intended, context.interrupt);
-    if (sent.tries > 1) sent.uncertainty_ns = tried - previous;
+    sent.uncertainty_ns = tried - previous;
     if (!IsStarting(sent.exchange)) break;
     RecordTry(sent.exchange, sent);
     const int64_t waited_ns = clock.Now() - sent.intended;

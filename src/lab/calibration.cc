@@ -22,8 +22,9 @@ struct Shape {
   int64_t interval_ns;  // between two tokens of a stream
 };
 
-// One stream at 500 tokens/s, and 64 at 100 tokens/s each, which a small machine still serves.
-constexpr Shape kShapes[] = {{.streams = 1, .tokens = 100, .interval_ns = 2 * kNsPerMs},
+// One stream at 1,000 tokens/s, and 64 at 100 tokens/s each, which a small machine still serves. A
+// p99 needs 299 samples to have a bound.
+constexpr Shape kShapes[] = {{.streams = 1, .tokens = 300, .interval_ns = kNsPerMs},
                              {.streams = 64, .tokens = 25, .interval_ns = 10 * kNsPerMs}};
 constexpr int64_t kConnectLimitNs = 2 * kNsPerSecond;
 

@@ -77,7 +77,9 @@ CounterSnapshot ReadCounters(const os::ProcRoot& root, std::span<const int> pids
 
 void StoreCounters(const CounterSnapshot& before, const CounterSnapshot& after, bool has_process,
                    results::Attempt& attempt) {
-  const Tree difference = os::CountersBetween(before.tree, after.tree);
+  // No process before: all that there is now counts from its start.
+  const Tree difference =
+      before.tree.processes.empty() ? after.tree : os::CountersBetween(before.tree, after.tree);
   for (const TreeCounter& counter : kTreeCounters) {
     const std::string metric(counter.metric);
     if (!has_process) {

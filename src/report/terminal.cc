@@ -73,7 +73,10 @@ Unit UnitFor(double largest_ns) {
 std::string Number(double ns, const Unit& unit) {
   const double value = ns / unit.ns;
   std::array<char, 64> text{};
-  const char* const format = value >= 999.95 ? "%.0f" : value >= 99.995 ? "%.1f" : "%.2f";
+  const char* const format = value >= 999.95   ? "%.0f"
+                             : value >= 99.995 ? "%.1f"
+                             : value >= 0.9995 ? "%.2f"
+                                               : "%.3f";
   std::snprintf(text.data(), text.size(), format, value);
   return text.data();
 }
@@ -127,7 +130,8 @@ class Table {
           longest_ns_, row.summary.max.Value().value_or(sample.sample.longest_wait.value_or(0)));
       rows_.push_back(std::move(row));
     }
-    unit_ = UnitFor(longest_ns_);
+    // By what succeeded: one timeout must not round all else to nothing.
+    unit_ = UnitFor(largest_ns_ > 0 ? largest_ns_ : longest_ns_);
   }
 
   std::string Render() {
@@ -182,6 +186,7 @@ class Table {
       const auto bytes = static_cast<int>(FitText(row.name, kNameColumnsMax).size());
       name_width_ = std::max(name_width_, std::min(bytes, kNameColumnsMax));
     }
+    name_width_ = std::max(kNameColumnsMin, std::min(name_width_, options_.columns - used));
     bar_width_ = options_.columns - used - name_width_;
     if (bar_width_ < kBarColumnsMin) bar_width_ = 0;
   }
@@ -252,10 +257,8 @@ std::string Header(const results::Run& run, const TerminalOptions& options) {
   out += FitText(second, options.columns) + "\n";
   if (!run.calibration.empty() && run.calibration.front().median_ns &&
       run.calibration.front().p99_ns) {
-    out += Wrap("The client itself adds " + FormatDuration(*run.calibration.front().median_ns) +
-                    " (p99 " + FormatDuration(*run.calibration.front().p99_ns) +
-                    ") to a time; this is not subtracted.",
-                options.columns, "");
+    out += "The client's own delay: " + FormatDuration(*run.calibration.front().median_ns) +
+           " (p99 " + FormatDuration(*run.calibration.front().p99_ns) + "), not subtracted\n";
   }
   return out;
 }
@@ -292,8 +295,9 @@ std::string Proofs(std::span<const Attempt> attempts, int columns) {
                                       : "States read back before the request: ";
   text += Counted(reached, total) + " reached.";
   if (unproved > 0) text += " " + std::to_string(unproved) + " had no state that could be read.";
-  if (with_token > 0) text += " Stages add up to TTFT in " + Counted(closed, with_token) + ".";
-  return Wrap(text, columns, "");
+  std::string out = Wrap(text, columns, "");
+  if (with_token > 0) out += "Stages add up to TTFT in " + Counted(closed, with_token) + ".\n";
+  return out;
 }
 
 std::string FirstLine(const std::string& text) { return text.substr(0, text.find('\n')); }
@@ -357,11 +361,12 @@ std::string Next(const results::Run& run, const TerminalOptions& options) {
   std::string out = "\nSaved as run " + id;
   if (!options.database.empty()) out += " in " + FitText(options.database, options.columns - 24);
   out += ".\n";
-  const std::string dot = options.unicode ? "   \u00b7   " : "   -   ";
+  const std::string dot = options.unicode ? " \u00b7 " : " - ";
   std::string next = "rouse report " + id + " --json";
   if (!options.default_html.empty())
     next = "rouse report " + id + " --html " + options.default_html;
-  return out + "Next: " + next + dot + "rouse compare" + dot + "rouse list\n";
+  return out +
+         Wrap("Next: " + next + dot + "rouse compare" + dot + "rouse list", options.columns, "");
 }
 
 }  // namespace

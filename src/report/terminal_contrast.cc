@@ -22,9 +22,8 @@ constexpr double kNamedShare = 0.1;
 constexpr size_t kNamedStages = 2;
 constexpr double kReadWorthNaming = 1e6;  // bytes
 
-std::string Signed(double ns) {
-  return (ns > 0 ? "+" : "") + FormatDuration(static_cast<int64_t>(std::llround(ns)));
-}
+std::string Plain(double ns) { return FormatDuration(static_cast<int64_t>(std::llround(ns))); }
+std::string Signed(double ns) { return (ns > 0 ? "+" : "") + Plain(ns); }
 
 // What happened to the layer, as the subject of a sentence.
 std::string Subject(const results::ConditionRow& row, const results::ConditionRow& base) {
@@ -105,9 +104,14 @@ std::string Sentence(const results::Run& run, std::span<const results::Attempt> 
   if (!std::isfinite(*shift.value)) {
     return subject + ": cannot be told in time (too many attempts failed)";
   }
-  std::string text = subject + (*shift.value < 0 ? " saves " : " costs ") + Signed(*shift.value);
+  // What is saved is told as a positive time, interval included.
+  const bool saves = *shift.value < 0;
+  const double sign = saves ? -1 : 1;
+  std::string text =
+      subject + (saves ? " saves " + Plain(-*shift.value) : " costs " + Signed(*shift.value));
   if (shift.ci && std::isfinite(shift.ci->low) && std::isfinite(shift.ci->high)) {
-    text += " (" + Signed(shift.ci->low) + " ... " + Signed(shift.ci->high) + ")";
+    text += " (" + Plain(sign * (saves ? shift.ci->high : shift.ci->low)) + " ... " +
+            Plain(sign * (saves ? shift.ci->low : shift.ci->high)) + ")";
     if (shift.ci->low <= 0 && shift.ci->high >= 0) return text + ": no difference that is sure";
   }
   const std::optional<StageMeans> there = MeanStages(treatment.attempts);

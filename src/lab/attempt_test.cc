@@ -1,0 +1,381 @@
+#include "lab/attempt.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cerrno>
+
+#include "lab/fakes.h"
+#include "lab/timeline.h"
+
+namespace rouse::lab {
+namespace {
+
+using results::Attempt;
+using results::Outcome;
+using testing::Contains;
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::Not;
+
+std::string Quick() { return std::string(FindPreset("quick")->toml); }
+
+// The quick ladder with an idle and a kept connection.
+std::string Ladder() {
+  return Quick() +
+         "[[condition]]\nname = \"idle\"\nbase = \"warm\"\nidle = \"8h\"\n"
+         "[[condition]]\nname = \"kept\"\nbase = \"warm\"\nstate = { connection = \"reused\" }\n"
+         "[[condition]]\nname = \"half\"\nbase = \"model unloaded\"\nstate = { page_cache = 0.5 }\n"
+         "[[condition]]\nname = \"slow\"\nbase = \"warm\"\ntarget_args = [\"--threads\", \"1\"]\n";
+}
+
+const results::LayerReading& Reading(const results::LayerReadings& readings,
+                                     const std::string& layer) {
+  return readings.at(layer);
+}
+
+FakeSender::Script Refused() {
+  return [](wire::Exchange exchange) {
+    exchange.outcome = wire::Outcome::kConnectError;
+    exchange.connection.connect_errno = ECONNREFUSED;
+    return exchange;
+  };
+}
+
+TEST(Attempt, StartsTheServerProvesTheStateAndSendsOnce) {
+  Bench bench(Ladder());
+  const Attempt attempt = bench.Run("warm");
+  EXPECT_EQ(attempt.outcome, Outcome::kOk) << attempt.outcome_detail;
+  EXPECT_EQ(attempt.ttft_ns, 70'000'000);
+  EXPECT_EQ(std::count(bench.log.begin(), bench.log.end(), "send"), 1);
+  EXPECT_EQ(std::count(bench.log.begin(), bench.log.end(), "primer"), 1);
+  for (const char* const layer : {"page_cache", "process", "model"}) {
+    EXPECT_EQ(Reading(attempt.state_before, layer).reached, true) << layer;
+  }
+  EXPECT_EQ(Reading(attempt.state_after, "prefix_cache").reached, true);
+  EXPECT_EQ(StageSum(attempt.stages), attempt.ttft_ns);
+  EXPECT_EQ(attempt.condition, "warm");
+  EXPECT_TRUE(attempt.started_wall_ns.has_value());
+  EXPECT_TRUE(attempt.suspended_ns.has_value());
+}
+
+TEST(Attempt, PrimesAHitTwiceAndProvesItByTheSecond) {
+  Bench bench(Ladder());
+  const Attempt attempt = bench.Run("prefix hit");
+  EXPECT_EQ(attempt.outcome, Outcome::kOk) << attempt.outcome_detail;
+  EXPECT_EQ(std::count(bench.log.begin(), bench.log.end(), "primer"), 2);
+  EXPECT_EQ(Reading(attempt.state_before, "prefix_cache").reached, true);
+  EXPECT_EQ(attempt.tokens.cached, 29);
+}
+
+TEST(Attempt, SendsNothingWhenTheHitIsNotThere) {
+  Bench bench(Ladder());
+  bench.sender.forced_cached = 3;
+  const Attempt attempt = bench.Run("prefix hit");
+  EXPECT_EQ(attempt.outcome, Outcome::kStateNotReached);
+  EXPECT_THAT(attempt.outcome_detail, HasSubstr("prefix_cache: wanted hit, read empty"));
+  EXPECT_THAT(attempt.outcome_detail, HasSubstr("3 of 30 tokens were cached"));
+  EXPECT_THAT(bench.log, Not(Contains("send")));
+  EXPECT_FALSE(attempt.ttft_ns.has_value());
+}
+
+TEST(Attempt, IsNoSampleOfAnEmptyPrefixWhenTheAnswerReportsCachedTokens) {
+  Bench bench(Ladder());
+  bench.sender.forced_cached = 12;
+  const Attempt attempt = bench.Run("warm");
+  EXPECT_EQ(attempt.outcome, Outcome::kStateNotReached);
+  EXPECT_THAT(attempt.outcome_detail, HasSubstr("told by the answer: prefix_cache"));
+  ASSERT_FALSE(attempt.warnings.empty());
+  EXPECT_EQ(attempt.warnings.back().code, "cached_tokens_with_empty_prefix");
+}
+
+TEST(Attempt, UnloadsTheModelAndProvesIt) {
+  Bench bench(Ladder());
+  const Attempt attempt = bench.Run("model unloaded");
+  EXPECT_EQ(attempt.outcome, Outcome::kOk) << attempt.outcome_detail;
+  EXPECT_THAT(bench.log, Contains("unload"));
+  EXPECT_THAT(bench.log, Not(Contains("primer")));
+  const results::LayerReading& model = Reading(attempt.state_before, "model");
+  EXPECT_EQ(std::get<std::string>(model.value), "unloaded");
+  EXPECT_EQ(Reading(attempt.state_at_send, "page_cache").reached, true);
+}
+
+TEST(Attempt, GivesUpWhenUnloadingHangsAndSaysSo) {
+  Bench bench(Ladder());
+  bench.target.unload_hangs = true;
+  const MonoTime from = bench.clock.Now();
+  const Attempt attempt = bench.Run("model unloaded");
+  EXPECT_EQ(attempt.outcome, Outcome::kStateNotReached);
+  EXPECT_THAT(attempt.outcome_detail, HasSubstr("did not take effect"));
+  EXPECT_LE(bench.clock.Now() - from, 31 * kNsPerSecond);
+  EXPECT_THAT(bench.log, Not(Contains("send")));
+}
+
+TEST(Attempt, StartsTheProcessAtTheIntendedSendAndTriesUntilItAccepts) {
+  Bench bench(Ladder());
+  ASSERT_EQ(bench.Run("warm").outcome, Outcome::kOk);
+  const int old_pid = bench.target.pid;
+  bench.log.clear();
+  for (int i = 0; i < 40; ++i) bench.sender.scripts.push_back(Refused());
+  const Attempt attempt = bench.Run("process new");
+  EXPECT_EQ(attempt.outcome, Outcome::kOk) << attempt.outcome_detail;
+  EXPECT_NE(bench.target.pid, old_pid);
+  // Spawned once, after the old one had ended, and right before the first try.
+  const auto spawn = std::find(bench.log.begin(), bench.log.end(), "spawn");
+  ASSERT_NE(spawn, bench.log.end());
+  EXPECT_EQ(*(spawn + 1), "send");
+  EXPECT_LT(std::find(bench.log.begin(), bench.log.end(), "stop"), spawn);
+  EXPECT_EQ(attempt.tries, 41);
+  EXPECT_EQ(attempt.uncertainty_ns, 2'000'000);
+  // 40 refused tries, 2 ms apart, then 50 us to connect.
+  const auto stage = [&](results::Stage which) {
+    return attempt.stages[static_cast<size_t>(which)].ns;
+  };
+  EXPECT_EQ(stage(results::Stage::kProcessStart), 80'050'000);
+  EXPECT_EQ(attempt.ttft_ns, 150'000'000);
+  EXPECT_EQ(StageSum(attempt.stages), attempt.ttft_ns);
+  EXPECT_EQ(std::count_if(attempt.lanes.begin(), attempt.lanes.end(),
+                          [](const auto& lane) { return lane.name == "try: refused"; }),
+            40);
+  EXPECT_EQ(Reading(attempt.state_after, "process").reached, true);
+  EXPECT_EQ(std::get<std::string>(Reading(attempt.state_before, "process").value), "none");
+}
+
+TEST(Attempt, SlowsItsTriesDownAfterTheFirstSecond) {
+  Bench bench(Ladder());
+  for (int i = 0; i < 600; ++i) bench.sender.scripts.push_back(Refused());
+  const Attempt attempt = bench.Run("process new");
+  // 500 tries in the first second, then every 10 ms.
+  EXPECT_EQ(attempt.tries, 601);
+  EXPECT_EQ(attempt.uncertainty_ns, 10'000'000);
+  EXPECT_EQ(attempt.ttft_ns, 1'000'000'000 + 100 * 10'000'000 + 70'000'000);
+}
+
+TEST(Attempt, KeepsTryingThroughA503AndEndsProcessStartAtTheFirstAcceptedConnection) {
+  Bench bench(Ladder());
+  bench.sender.scripts.push_back(Refused());
+  bench.sender.scripts.push_back([&](wire::Exchange exchange) {
+    exchange.outcome = wire::Outcome::kHttpError;
+    exchange.http_status = 503;
+    exchange.marks.connected = bench.clock.Now();
+    return exchange;
+  });
+  const Attempt attempt = bench.Run("process new");
+  EXPECT_EQ(attempt.outcome, Outcome::kOk);
+  EXPECT_EQ(attempt.tries, 3);
+  EXPECT_EQ(attempt.stages[static_cast<size_t>(results::Stage::kProcessStart)].ns, 2'000'000);
+}
+
+TEST(Attempt, DoesNotRepeatAnyOtherErrorOfAStartingServer) {
+  Bench bench(Ladder());
+  bench.sender.scripts.push_back([](wire::Exchange exchange) {
+    exchange.outcome = wire::Outcome::kHttpError;
+    exchange.http_status = 500;
+    return exchange;
+  });
+  const Attempt attempt = bench.Run("process new");
+  EXPECT_EQ(attempt.outcome, Outcome::kHttpError);
+  EXPECT_EQ(attempt.http_status, 500);
+  EXPECT_EQ(attempt.tries, 1);
+}
+
+TEST(Attempt, EvictsAfterTheProcessHasEndedAndBeforeTheNewOneStarts) {
+  Bench bench(Ladder());
+  ASSERT_EQ(bench.Run("warm").outcome, Outcome::kOk);
+  bench.log.clear();
+  const Attempt attempt = bench.Run("page cache cold");
+  EXPECT_EQ(attempt.outcome, Outcome::kOk) << attempt.outcome_detail;
+  EXPECT_THAT(bench.log, ElementsAre("stop", "pick port", "evict", "spawn", "send", "state"));
+  const results::LayerReading& before = Reading(attempt.state_before, "page_cache");
+  EXPECT_EQ(std::get<double>(before.value), 0.0);
+  EXPECT_EQ(before.reached, true);
+  EXPECT_EQ(std::get<double>(Reading(attempt.state_after, "page_cache").value), 1.0);
+}
+
+TEST(Attempt, SendsNothingWhenPagesStayInThePageCache) {
+  Bench bench(Ladder());
+  bench.page_cache.why_stays = "40 MB of 98 MB stayed, mapped by llama-server (pid 4121)";
+  const Attempt attempt = bench.Run("page cache cold");
+  EXPECT_EQ(attempt.outcome, Outcome::kStateNotReached);
+  EXPECT_THAT(attempt.outcome_detail, HasSubstr("mapped by llama-server (pid 4121)"));
+  EXPECT_THAT(bench.log, Not(Contains("send")));
+  EXPECT_THAT(bench.log, Not(Contains("spawn")));
+}
+
+TEST(Attempt, DoesNotClaimAColdPageCacheThatItCannotProve) {
+  Bench bench(Ladder());
+  bench.page_cache.read_error = "the kernel tells residency to the owner only";
+  const Attempt attempt = bench.Run("page cache cold");
+  EXPECT_EQ(attempt.outcome, Outcome::kStateNotReached);
+  EXPECT_THAT(attempt.outcome_detail, HasSubstr("to the owner only"));
+}
+
+TEST(Attempt, BringsAFractionOfTheFileIntoThePageCache) {
+  Bench bench(Ladder());
+  const Attempt attempt = bench.Run("half");
+  EXPECT_EQ(attempt.outcome, Outcome::kOk) << attempt.outcome_detail;
+  EXPECT_EQ(std::get<double>(Reading(attempt.state_at_send, "page_cache").value), 0.5);
+}
+
+TEST(Attempt, TouchesNothingWhileIdling) {
+  Bench bench(Ladder());
+  size_t touched_at_last_sleep = 0;
+  int64_t longest_sleep_ns = 0;
+  MonoTime before = bench.clock.Now();
+  bench.clock.on_sleep = [&] {
+    if (bench.clock.Now() - before > longest_sleep_ns) {
+      longest_sleep_ns = bench.clock.Now() - before;
+      touched_at_last_sleep = bench.log.size();
+    }
+    before = bench.clock.Now();
+  };
+  const Attempt attempt = bench.Run("idle");
+  EXPECT_EQ(attempt.outcome, Outcome::kOk);
+  EXPECT_EQ(attempt.idle_ns, 8 * 3600 * kNsPerSecond);
+  // One single sleep, and the next thing in the log is the request.
+  EXPECT_GE(longest_sleep_ns, 8 * 3600 * kNsPerSecond);
+  ASSERT_LT(touched_at_last_sleep, bench.log.size());
+  EXPECT_EQ(bench.log[touched_at_last_sleep], "send");
+}
+
+TEST(Attempt, TakesALayerLostWhileIdlingAsAFinding) {
+  Bench bench(Ladder());
+  bench.clock.on_sleep = [&] {
+    if (bench.clock.Now().ns > 3600 * kNsPerSecond) bench.page_cache.ratio = 0.12;
+  };
+  const Attempt attempt = bench.Run("idle");
+  EXPECT_EQ(attempt.outcome, Outcome::kOk);
+  EXPECT_EQ(Reading(attempt.state_before, "page_cache").reached, true);
+  EXPECT_EQ(Reading(attempt.state_at_send, "page_cache").reached, false);
+}
+
+TEST(Attempt, EndsItsIdleTimeWhenInterrupted) {
+  Bench bench(Ladder());
+  bench.clock.on_sleep = [&] { bench.interrupt = true; };
+  const Attempt attempt = bench.Run("idle");
+  EXPECT_EQ(attempt.outcome, Outcome::kInterrupted);
+  EXPECT_THAT(bench.log, Not(Contains("send")));
+}
+
+TEST(Attempt, ReusesThePrimersConnectionAndSeesWhenTheServerHadClosedIt) {
+  Bench bench(Ladder());
+  EXPECT_EQ(bench.Run("kept").outcome, Outcome::kOk);
+  bench.sender.scripts.push_back([&](wire::Exchange) {
+    bench.sender.KeepConnection(false);
+    return bench.sender.Answer(bench.clock.Now());
+  });
+  const Attempt attempt = bench.Run("kept");
+  EXPECT_EQ(attempt.outcome, Outcome::kStateNotReached);
+  EXPECT_THAT(attempt.outcome_detail, HasSubstr("connection: wanted reused, read fresh"));
+}
+
+TEST(Attempt, RestartsTheServerForOtherArguments) {
+  Bench bench(Ladder());
+  ASSERT_EQ(bench.Run("slow").outcome, Outcome::kOk);
+  EXPECT_THAT(bench.target.last_args, ElementsAre("--threads", "1"));
+}
+
+TEST(Attempt, ShowsTheLastWordsOfAServerThatDiesInTheMiddleOfAnAnswer) {
+  Bench bench(Ladder());
+  bench.target.log_tail = "GGML_ASSERT failed";
+  bench.sender.scripts.push_back([&](wire::Exchange exchange) {
+    exchange.outcome = wire::Outcome::kTruncated;
+    exchange.outcome_detail = "the connection closed";
+    exchange.marks.first_token = exchange.marks.send_start + 5'000'000;
+    bench.target.Die("was ended by SIGABRT");
+    return exchange;
+  });
+  const Attempt attempt = bench.Run("warm");
+  EXPECT_EQ(attempt.outcome, Outcome::kTargetExited);
+  EXPECT_THAT(attempt.outcome_detail, HasSubstr("was ended by SIGABRT (the connection closed)"));
+  EXPECT_THAT(attempt.outcome_detail, HasSubstr("GGML_ASSERT failed"));
+  // The next attempt starts it again.
+  EXPECT_EQ(bench.Run("warm").outcome, Outcome::kOk);
+}
+
+TEST(Attempt, SaysThatAServerStartedAndDied) {
+  Bench bench(Ladder());
+  bench.target.dies_with = "exited with status 1";
+  bench.target.log_tail = "cannot load model";
+  const Attempt attempt = bench.Run("warm");
+  EXPECT_EQ(attempt.outcome, Outcome::kTargetExited);
+  EXPECT_THAT(attempt.outcome_detail, HasSubstr("exited with status 1"));
+  EXPECT_THAT(attempt.outcome_detail, HasSubstr("cannot load model"));
+}
+
+TEST(Attempt, SaysThatAServerDiedWhileTheRequestWaitedForIt) {
+  Bench bench(Ladder());
+  bench.sender.scripts.push_back(Refused());
+  bench.sender.scripts.push_back([&](wire::Exchange exchange) {
+    bench.target.Die("was ended by SIGSEGV");
+    exchange.outcome = wire::Outcome::kConnectError;
+    exchange.connection.connect_errno = ECONNREFUSED;
+    return exchange;
+  });
+  const Attempt attempt = bench.Run("process new");
+  EXPECT_EQ(attempt.outcome, Outcome::kTargetExited);
+  EXPECT_EQ(attempt.tries, 2);
+}
+
+TEST(Attempt, SaysThatAServerNeverBecameReady) {
+  Bench bench(Ladder());
+  bench.target.never_ready = true;
+  const Attempt attempt = bench.Run("warm");
+  EXPECT_EQ(attempt.outcome, Outcome::kStateNotReached);
+  EXPECT_THAT(attempt.outcome_detail, HasSubstr("did not become ready in time"));
+}
+
+TEST(Attempt, SaysThatAServerCannotBeStarted) {
+  Bench bench(Ladder());
+  bench.target.spawn_error = "no program called my-server";
+  EXPECT_THAT(bench.Run("warm").outcome_detail, HasSubstr("no program called my-server"));
+  EXPECT_EQ(bench.Run("process new").outcome, Outcome::kTargetExited);
+}
+
+TEST(Attempt, TakesAnotherPortWhenTheChosenOneWasTaken) {
+  Bench bench(Ladder());
+  bench.target.dies_with = "exited with status 3";
+  bench.target.log_tail = "port 1001 is in use";
+  const Attempt attempt = bench.Run("warm");
+  EXPECT_EQ(attempt.outcome, Outcome::kOk) << attempt.outcome_detail;
+  EXPECT_EQ(std::count(bench.log.begin(), bench.log.end(), "pick port"), 2);
+}
+
+TEST(Attempt, LeavesMeasuredFailuresAsTheyAre) {
+  Bench bench(Ladder());
+  bench.sender.scripts.push_back([](wire::Exchange exchange) {
+    exchange.outcome = wire::Outcome::kTimeout;
+    exchange.outcome_detail = "no first token within 2 min 0 s";
+    return exchange;
+  });
+  const Attempt attempt = bench.Run("warm");
+  EXPECT_EQ(attempt.outcome, Outcome::kTimeout);
+  EXPECT_FALSE(attempt.ttft_ns.has_value());
+  EXPECT_FALSE(StageSum(attempt.stages).has_value());
+}
+
+TEST(MakeRequest, SaltsTheFrontOfThePromptAndAsksTheBuiltInServerForItsTimeline) {
+  Bench bench(Ladder());
+  SendSetup setup{.salt_text = SaltText(42), .forbid_prefix = true};
+  const wire::RequestSpec spec = MakeRequest(bench.plan, bench.target, setup);
+  ASSERT_EQ(spec.messages.size(), 2U);
+  EXPECT_EQ(spec.messages[0].content, "Session 000000000042.");
+  EXPECT_EQ(spec.messages[1].content, bench.plan.prompt);
+  const auto extra = nlohmann::json::parse(spec.extra_body_json);
+  EXPECT_EQ(extra["rouse_timeline"], true);
+  EXPECT_EQ(extra["cache_prompt"], false);
+  bench.target.kind_ = TargetKind::kUrl;
+  bench.plan.target.api = "ollama-generate";
+  const wire::RequestSpec foreign = MakeRequest(bench.plan, bench.target, setup);
+  EXPECT_EQ(foreign.extra_body_json, "");
+  EXPECT_EQ(foreign.prompt, "Session 000000000042.\n" + bench.plan.prompt);
+}
+
+TEST(SaltText, IsAlwaysOfTheSameLengthAndNeverTwiceTheSame) {
+  EXPECT_EQ(SaltText(0).size(), SaltText(~uint64_t{0}).size());
+  EXPECT_NE(SaltText(1), SaltText(2));
+}
+
+}  // namespace
+}  // namespace rouse::lab

@@ -1,0 +1,64 @@
+#include "lab/counters.h"
+
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <array>
+
+#include "results/metrics.h"
+
+namespace rouse::lab {
+namespace {
+
+int64_t Value(const results::Attempt& attempt, const std::string& name) {
+  const auto& value = attempt.counters.at(name);
+  return value ? std::get<int64_t>(*value) : -1;
+}
+
+TEST(Counters, AreRowsOfTheMetricCatalogue) {
+  const std::array<int, 1> self = {getpid()};
+  const CounterSnapshot before = ReadCounters(os::ProcRoot::Real(), self);
+  results::Attempt attempt;
+  StoreCounters(before, ReadCounters(os::ProcRoot::Real(), self), true, attempt);
+  EXPECT_GE(attempt.counters.size(), 20U);
+  for (const auto& [name, value] : attempt.counters) {
+    EXPECT_NE(results::FindMetric(name), nullptr) << name;
+    if (!value) {
+      EXPECT_FALSE(attempt.null_reasons[name].empty()) << name;
+    }
+  }
+}
+
+TEST(Counters, CountTheMinorFaultsOfTouchedPages) {
+  constexpr size_t kPages = 3000;
+  const std::array<int, 1> self = {getpid()};
+  const CounterSnapshot before = ReadCounters(os::ProcRoot::Real(), self);
+  const auto page = static_cast<size_t>(sysconf(_SC_PAGESIZE));
+  std::vector<char> memory(kPages * page);
+  for (size_t i = 0; i < kPages; ++i) memory[i * page] = 1;
+  results::Attempt attempt;
+  StoreCounters(before, ReadCounters(os::ProcRoot::Real(), self), true, attempt);
+  // Huge pages may take 512 at a time.
+  EXPECT_GE(Value(attempt, "target_minor_faults"), static_cast<int64_t>(kPages / 512));
+  EXPECT_GT(Value(attempt, "target_rss_bytes"), static_cast<int64_t>(kPages * page));
+  EXPECT_EQ(Value(attempt, "target_processes"), 1);
+}
+
+TEST(Counters, CountANewProcessFromItsStart) {
+  const CounterSnapshot none = ReadCounters(os::ProcRoot::Real(), {});
+  const std::array<int, 1> self = {getpid()};
+  results::Attempt attempt;
+  StoreCounters(none, ReadCounters(os::ProcRoot::Real(), self), true, attempt);
+  EXPECT_GT(Value(attempt, "target_minor_faults"), 100);
+}
+
+TEST(Counters, AreUnknownWithAReasonForAServerThatIsNotOurs) {
+  const CounterSnapshot none = ReadCounters(os::ProcRoot::Real(), {});
+  results::Attempt attempt;
+  StoreCounters(none, ReadCounters(os::ProcRoot::Real(), {}), false, attempt);
+  EXPECT_FALSE(attempt.counters.at("target_read_bytes").has_value());
+  EXPECT_EQ(attempt.null_reasons.at("target_read_bytes"), "the server's processes are not ours");
+}
+
+}  // namespace
+}  // namespace rouse::lab
