@@ -287,7 +287,7 @@ void ExchangeBuilder::Apply(const EventFacts& facts, size_t bytes) {
   if (facts.IsToken() && after_end) {
     AddFault("token_after_end");
   } else if (facts.IsToken() && !whole) {
-    return ApplyToken(facts);
+    return ApplyToken(facts, bytes);
   }
   EventClass event_class = facts.HasUsage() ? EventClass::kUsage : EventClass::kStructure;
   if (facts.end) event_class = EventClass::kDone;
@@ -295,7 +295,7 @@ void ExchangeBuilder::Apply(const EventFacts& facts, size_t bytes) {
   List(event_class, bytes);
 }
 
-void ExchangeBuilder::ApplyToken(const EventFacts& facts) {
+void ExchangeBuilder::ApplyToken(const EventFacts& facts, size_t bytes) {
   // Reasoning is generated before the answer, and an answer before a call of a tool.
   const Channel channel = facts.has_reasoning ? Channel::kReasoning
                           : facts.has_content ? Channel::kContent
@@ -314,7 +314,7 @@ void ExchangeBuilder::ApplyToken(const EventFacts& facts) {
   marks.last_token = read_at_;
   AppendLimited(facts.content, exchange_.content_text);
   AppendLimited(facts.reasoning, exchange_.reasoning_text);
-  List(EventClass::kToken, facts.content.size() + facts.reasoning.size(), channel);
+  List(EventClass::kToken, bytes, channel);
 }
 
 void ExchangeBuilder::ApplyCounts(const EventFacts& facts) {

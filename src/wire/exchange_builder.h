@@ -64,7 +64,7 @@ class ExchangeBuilder final : private HttpSink, private SseSink, private LineSin
   void HandleBadEvent(std::string_view type, std::string_view data, bool unterminated);
   void Apply(const EventFacts& facts, size_t bytes);
   bool IsWholeAnswer(const EventFacts& facts) const;
-  void ApplyToken(const EventFacts& facts);
+  void ApplyToken(const EventFacts& facts, size_t bytes);
   void ApplyCounts(const EventFacts& facts);
   void List(EventClass event_class, size_t bytes, std::optional<Channel> channel = {});
   void CountPing(size_t bytes);
