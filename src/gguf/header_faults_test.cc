@@ -196,6 +196,9 @@ TEST(HeaderFaults, OffsetsOutsideMisalignedOrOverlappingAreRefused) {
   TestBytes outside;
   outside.Head(1, 0).TensorRow("a", {8}, 0, kHuge - 31).PadTo(32).Zeros(64);
   ExpectCorrupt(outside, "tensor \"a\" begins at byte 18446744073709551584");
+  TestBytes beyond;
+  beyond.Head(1, 0).TensorRow("a", {8}, 0, uint64_t{1} << 61U).PadTo(32).Zeros(64);
+  ExpectCorrupt(beyond, "is cut off: its tensors need 2305843009213694");
   TestBytes at_end;
   at_end.Head(1, 0).TensorRow("a", {8}, 0, 64).PadTo(32).Zeros(64);
   ExpectCorrupt(at_end, "is cut off: its tensors need");

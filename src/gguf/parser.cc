@@ -24,6 +24,7 @@ constexpr int64_t kMaxKeyBytes = 65'535;                     // the specificatio
 constexpr int64_t kMaxTensorNameBytes = 63;                  // the engine's limit
 constexpr int64_t kMaxCopiedStringBytes = int64_t{1} << 20;  // longer ones stay in the file
 constexpr int64_t kMaxDims = 4;
+constexpr uint64_t kMaxTensorOffset = uint64_t{1} << 61U;  // sums with sizes do not overflow
 
 // Fewest bytes of a metadata entry (key length, type, one byte) and of a tensor's row.
 constexpr int64_t kMinEntryBytes = 8 + 4 + 1;
@@ -323,11 +324,11 @@ class Parser {
                      ShapeText(tensor.dims) + " of type " + std::string(tensor.type->name));
     }
     tensor.bytes = *bytes;
-    // Relative to the tensor data for now; PlaceTensors checks and moves it.
-    if (offset > static_cast<uint64_t>(header_.file_bytes)) {
-      return Corrupt("is cut off or damaged: " + shown + " begins at byte " +
-                     std::to_string(offset) + " of the tensor data, but the file has only " +
-                     std::to_string(header_.file_bytes) + " bytes");
+    // Relative to the tensor data for now; PlaceTensors holds it against the file and moves it.
+    // That a file was cut is better said there, with both sizes.
+    if (offset > kMaxTensorOffset) {
+      return Corrupt("is damaged in its header: " + shown + " begins at byte " +
+                     std::to_string(offset) + " of the tensor data");
     }
     tensor.offset = static_cast<int64_t>(offset);
     header_.tensors.push_back(std::move(tensor));

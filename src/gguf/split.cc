@@ -1,17 +1,20 @@
 #include "gguf/split.h"
 
-#include <array>
-#include <cstdio>
+#include <optional>
+#include <utility>
 
 namespace rouse::gguf {
 namespace {
 
+// "00042"; longer numbers as they are.
+std::string FiveDigits(int64_t number) {
+  const std::string digits = std::to_string(number);
+  return digits.size() >= 5 ? digits : std::string(5 - digits.size(), '0') + digits;
+}
+
 // The tail of a part's file name, as llama.cpp's gguf-split writes it, counted from 1.
 std::string PartSuffix(int64_t number, int64_t count) {
-  std::array<char, 64> text{};
-  std::snprintf(text.data(), text.size(), "-%05lld-of-%05lld.gguf",
-                static_cast<long long>(number + 1), static_cast<long long>(count));
-  return text.data();
+  return "-" + FiveDigits(number + 1) + "-of-" + FiveDigits(count) + ".gguf";
 }
 
 Error BadPart(const Header& header, const std::string& sentence) {

@@ -54,7 +54,7 @@ Status PlaceTensors(Header& header) {
   std::ranges::sort(header.tensors, [](const Tensor& a, const Tensor& b) {
     return std::tie(a.offset, a.bytes, a.name) < std::tie(b.offset, b.bytes, b.name);
   });
-  // Tensor offsets are at most the file's size and sizes at most 2^62: sums do not overflow.
+  // Offsets are at most 2^61 and sizes at most 2^62: sums do not overflow.
   int64_t needed_bytes = header.data_offset;
   for (Tensor& tensor : header.tensors) {
     if (tensor.offset % header.alignment != 0) {
