@@ -6,6 +6,7 @@
 #include <boost/asio/post.hpp>
 #include <cerrno>
 #include <chrono>
+#include <tuple>
 #include <utility>
 
 #include "http/message.h"
@@ -15,9 +16,9 @@ namespace {
 
 using boost::asio::ip::tcp;
 
-constexpr size_t kReadBytes = 64 * 1024;
+constexpr size_t kReadBytes = size_t{64} * 1024;
 // What a client may send ahead while its request is being answered; then it has to wait.
-constexpr size_t kReadAheadBytes = 64 * 1024;
+constexpr size_t kReadAheadBytes = size_t{64} * 1024;
 constexpr int64_t kLingerNs = 2 * kNsPerSecond;
 constexpr int64_t kDrainLingerNs = 200 * kNsPerMs;
 
@@ -47,8 +48,8 @@ Connection::Connection(std::shared_ptr<const ConnectionContext> context, tcp::so
       remote_(DescribeRemote(socket_)),
       accepted_(accepted) {
   boost::system::error_code ignored;
-  socket_.set_option(tcp::no_delay(true), ignored);
-  socket_.non_blocking(true, ignored);
+  std::ignore = socket_.set_option(tcp::no_delay(true), ignored);
+  std::ignore = socket_.non_blocking(true, ignored);
 }
 
 void Connection::MakeOutbox() {
@@ -97,7 +98,7 @@ void Connection::Close() {
   stall_.cancel();
   outbox_->Close();
   boost::system::error_code ignored;
-  socket_.close(ignored);
+  std::ignore = socket_.close(ignored);
   on_closed_(this);
 }
 
@@ -205,7 +206,7 @@ void Connection::Linger() {
   mode_ = Mode::kLingering;
   input_.clear();
   boost::system::error_code ignored;
-  socket_.shutdown(tcp::socket::shutdown_send, ignored);
+  std::ignore = socket_.shutdown(tcp::socket::shutdown_send, ignored);
   SetDeadline(draining_ ? kDrainLingerNs : kLingerNs);
   WaitReadable();
 }

@@ -35,12 +35,12 @@ class Outbox::Writer : public ResponseWriter {
     Lock lock(outbox_->mutex_);
     const State::Phase phase = state_->phase;
     lock.unlock();
-    if (phase == State::Phase::kFresh) outbox_->SendWhole(*state_, std::move(state_->on_abandon));
+    if (phase == State::Phase::kFresh) outbox_->SendWhole(*state_, state_->on_abandon);
     if (phase == State::Phase::kStreaming) outbox_->Abort(*state_);
   }
 
-  void Send(Response response) override { outbox_->SendWhole(*state_, std::move(response)); }
-  void Begin(Response head) override { outbox_->Begin(*state_, std::move(head)); }
+  void Send(Response response) override { outbox_->SendWhole(*state_, response); }
+  void Begin(Response head) override { outbox_->Begin(*state_, head); }
   bool Write(std::string_view bytes) override { return outbox_->Write(*state_, bytes); }
   void End() override { outbox_->End(*state_); }
   void Abort() override { outbox_->Abort(*state_); }
@@ -201,7 +201,7 @@ void Outbox::Finish(Lock lock) {
   if (done) hooks_.response_done(reusable);
 }
 
-void Outbox::SendWhole(State& state, Response response) {
+void Outbox::SendWhole(State& state, const Response& response) {
   Lock lock(mutex_);
   CHECK(state.phase == State::Phase::kFresh);
   state.phase = State::Phase::kEnded;
@@ -215,7 +215,7 @@ void Outbox::SendWhole(State& state, Response response) {
   Finish(std::move(lock));
 }
 
-void Outbox::Begin(State& state, Response head) {
+void Outbox::Begin(State& state, const Response& head) {
   const Lock lock(mutex_);
   CHECK(state.phase == State::Phase::kFresh);
   state.phase = State::Phase::kStreaming;

@@ -63,8 +63,8 @@ class Outbox : public std::enable_shared_from_this<Outbox> {
   void CompleteIfSent();
   void Finish(Lock lock);
 
-  void SendWhole(State& state, Response response);
-  void Begin(State& state, Response head);
+  void SendWhole(State& state, const Response& response);
+  void Begin(State& state, const Response& head);
   bool Write(State& state, std::string_view bytes);
   void End(State& state);
   void Abort(State& state);

@@ -17,6 +17,7 @@
 #include <cstdlib>
 #include <exception>
 #include <thread>
+#include <tuple>
 #include <unordered_map>
 #include <utility>
 
@@ -151,7 +152,7 @@ class AsioServer : public Server {
       draining_ = true;
       drained_ = std::move(drained);
       boost::system::error_code ignored;
-      acceptor_.close(ignored);
+      std::ignore = acceptor_.close(ignored);
       retry_.cancel();
       for (const auto& connection : Connections()) connection->Drain();
       TellIfDrained();
@@ -163,7 +164,7 @@ class AsioServer : public Server {
     asio::post(*io_, [this] {
       stopping_ = true;
       boost::system::error_code ignored;
-      acceptor_.close(ignored);
+      std::ignore = acceptor_.close(ignored);
       for (const auto& connection : Connections()) connection->Close();
       // Handlers that are queued still run, so that no connection outlives them by a cycle.
       work_.reset();
@@ -181,13 +182,15 @@ class AsioServer : public Server {
 
   void Run() {
     pthread_setname_np(pthread_self(), "rouse-io");
-    while (true) {
+    bool ended = false;
+    while (!ended) {
       try {
         io_->run();
-        return;
+        ended = true;
       } catch (const std::exception&) {
         // Out of memory in one connection's work: that connection ends at its deadline, the others
         // go on.
+        ended = false;
       }
     }
   }
