@@ -6,7 +6,7 @@ import pathlib
 import sys
 
 FIXTURES = pathlib.Path(__file__).resolve().parent.parent / "fixtures" / "wire"
-# The ordinary tests run every beginning and every changed byte of every seed: that has to stay quick.
+# The ordinary tests run every beginning and every changed byte of every seed: it must stay quick.
 TOTAL_BYTES = 10_000
 NDJSON_APIS = {"ollama-generate", "ollama-chat"}
 
