@@ -12,6 +12,7 @@
 #include <string>
 #include <vector>
 
+#include "base/strings.h"
 #include "base/units.h"
 #include "cli/commands.h"
 #include "cli/common.h"
@@ -43,6 +44,7 @@ struct MeasureFlags {
   std::optional<std::string> idle;
   std::vector<std::string> only;
   std::string database;
+  std::optional<std::string> resume;  // "" = the latest run
   bool print_plan = false;
   bool dry_run = false;
 };
@@ -63,6 +65,11 @@ void AddFlags(CLI::App& app, MeasureFlags& flags) {
   app.add_option("--idle", flags.idle, "Idle times instead of the plan's: 0s,1m,10m,1h");
   app.add_option("--db", flags.database,
                  "Results database (default $ROUSE_DB, else ~/.local/share/rouse/rouse.sqlite)");
+  app.add_option_function<std::string>(
+         "--resume", [&flags](const std::string& run) { flags.resume = run; },
+         "Go on with this stored run, or with the latest one")
+      ->expected(0, 1)
+      ->option_text("[RUN]");
   app.add_flag("--print-plan", flags.print_plan, "Print the plan, to edit it; run nothing");
   app.add_flag("--dry-run", flags.dry_run,
                "Print the schedule, the states and their proofs; run nothing");
@@ -73,6 +80,18 @@ void AddFlags(CLI::App& app, MeasureFlags& flags) {
       "database is, 130 interrupted.\n\n"
       "Example: rouse measure --preset quick --repeat 10 --seed 42\n"
       "         rouse measure --target http://127.0.0.1:8080 --only warm --only 'prefix hit'");
+}
+
+lab::PlanOverrides Overrides(const MeasureFlags& flags) {
+  lab::PlanOverrides overrides;
+  overrides.target = flags.target;
+  overrides.model = flags.model;
+  overrides.model_file = flags.model_file;
+  overrides.repeat = flags.repeat;
+  if (flags.seed) overrides.seed = static_cast<uint64_t>(*flags.seed);
+  overrides.only = flags.only;
+  overrides.idle = flags.idle;
+  return overrides;
 }
 
 Result<lab::Plan> ChoosePlan(const MeasureFlags& flags) {
@@ -92,15 +111,35 @@ Result<lab::Plan> ChoosePlan(const MeasureFlags& flags) {
     plan = lab::ParsePlan(preset.toml, "preset " + name);
   }
   if (!plan.ok()) return plan.error();
-  lab::PlanOverrides overrides;
-  overrides.target = flags.target;
-  overrides.model = flags.model;
-  overrides.model_file = flags.model_file;
-  overrides.repeat = flags.repeat;
-  if (flags.seed) overrides.seed = static_cast<uint64_t>(*flags.seed);
-  overrides.only = flags.only;
-  overrides.idle = flags.idle;
-  RETURN_IF_ERROR(lab::ApplyOverrides(overrides, *plan));
+  RETURN_IF_ERROR(lab::ApplyOverrides(Overrides(flags), *plan));
+  return plan;
+}
+
+// The plan of the run that is to be resumed is the one that it was stored with.
+Result<lab::Plan> StoredPlan(const MeasureFlags& flags, int64_t& run_id) {
+  if (!flags.plan_file.empty() || !flags.preset.empty() || Overrides(flags).Any()) {
+    return Error(ErrorCode::kUsage,
+                 "measure: --resume goes on with the stored plan; it takes no other plan, and no "
+                 "flag that changes it");
+  }
+  ASSIGN_OR_RETURN(const std::string path, results::StorePath(flags.database));
+  ASSIGN_OR_RETURN(results::Store store, results::Store::Open(path, results::OpenMode::kReadOnly));
+  if (flags.resume->empty()) {
+    ASSIGN_OR_RETURN(run_id, store.LatestRun());
+  } else {
+    const std::optional<int64_t> number = ParseInt64(*flags.resume);
+    if (!number) {
+      return Error(ErrorCode::kUsage,
+                   "measure: --resume takes the number of a run, not \"" + *flags.resume + "\"");
+    }
+    run_id = *number;
+  }
+  ASSIGN_OR_RETURN(const results::Run run, store.LoadRun(run_id));
+  const std::string title = "the plan of run " + std::to_string(run_id);
+  if (run.plan_toml.empty()) {
+    return Error(ErrorCode::kUsage, "run " + std::to_string(run_id) + " has no plan to go on with");
+  }
+  ASSIGN_OR_RETURN(lab::Plan plan, lab::ParsePlan(run.plan_toml, title));
   return plan;
 }
 
@@ -204,7 +243,8 @@ void Print(const MeasureFlags& flags, const lab::ExperimentResult& result,
   std::fputs(report::RenderRun(result.run, result.attempts, options).c_str(), stdout);
 }
 
-int Measure(const MeasureFlags& flags, const lab::Plan& plan, uint64_t seed) {
+int Measure(const MeasureFlags& flags, const lab::Plan& plan, uint64_t seed,
+            std::optional<int64_t> resume_run) {
   // Before any thread exists: the keeper that ends our children whatever happens to us.
   if (const Status keeper = os::StartKeeper(); !keeper.ok()) return Fail(keeper.error());
   InstallInterruptHandler();
@@ -227,7 +267,8 @@ int Measure(const MeasureFlags& flags, const lab::Plan& plan, uint64_t seed) {
                           .environment = plan.target.kind == lab::TargetKind::kBuiltin
                                              ? EngineFacts()
                                              : std::map<std::string, std::string>(),
-                          .calibrate = true},
+                          .calibrate = true,
+                          .resume_run = resume_run},
                          events);
   progress.Clear();
   if (!result.ok()) return Fail(result.error());
@@ -250,7 +291,8 @@ int RunMeasure(int argc, const char* const* argv) {
   MeasureFlags flags;
   AddFlags(app, flags);
   if (const std::optional<int> status = ParseArguments(app, argc, argv)) return *status;
-  const Result<lab::Plan> plan = ChoosePlan(flags);
+  int64_t run_id = 0;
+  const Result<lab::Plan> plan = flags.resume ? StoredPlan(flags, run_id) : ChoosePlan(flags);
   if (!plan.ok()) return Fail(plan.error());
   if (flags.print_plan) {
     std::fputs(plan->toml.c_str(), stdout);
@@ -261,7 +303,7 @@ int RunMeasure(int argc, const char* const* argv) {
     DryRun(*plan, seed, flags.common.json);
     return 0;
   }
-  return Measure(flags, *plan, seed);
+  return Measure(flags, *plan, seed, flags.resume ? std::optional<int64_t>(run_id) : std::nullopt);
 }
 
 }  // namespace rouse::cli

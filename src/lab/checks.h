@@ -1,4 +1,4 @@
-// Impossible values are bugs, not data (docs/method.md section 7): each gets a code and a sentence
+// Impossible values are bugs, not data (docs/method.md section 6): each gets a code and a sentence
 // in the attempt's warnings; no value is changed or removed. Pure.
 #pragma once
 

@@ -1,6 +1,6 @@
 #include "lab/experiment.h"
 
-#include <algorithm>
+#include <set>
 
 #include "lab/calibration.h"
 #include "lab/environment.h"
@@ -29,11 +29,19 @@ class Experiment {
         salts_(SplitMix64(seed).Next() ^ static_cast<uint64_t>(WallNowNs())) {}
 
   Result<ExperimentResult> Run() {
+    if (parts_.resume_run) {
+      ASSIGN_OR_RETURN(const results::Run stored, store_.LoadRun(*parts_.resume_run));
+      seed_ = stored.seed.value_or(seed_);
+    }
     schedule_ = MakeSchedule(plan_, seed_);
     for (const ScheduledAttempt& each : schedule_) {
       if (!each.prime) ++progress_.total;
     }
-    RETURN_IF_ERROR(CreateRun());
+    if (parts_.resume_run) {
+      RETURN_IF_ERROR(ResumeRun(*parts_.resume_run));
+    } else {
+      RETURN_IF_ERROR(CreateRun());
+    }
     if (events_.on_start) events_.on_start(result_.run);
     const Status attempts = RunAll();
     // Stopped before the run is closed: a server must not outlive its run.
@@ -84,6 +92,33 @@ class Experiment {
     return {};
   }
 
+  // What a run that was interrupted, killed or rebooted away has left.
+  Status ResumeRun(int64_t id) {
+    ASSIGN_OR_RETURN(result_.run, store_.LoadRun(id));
+    const std::string title = "run " + std::to_string(id);
+    if (result_.run.status == "complete") {
+      return Error(ErrorCode::kUsage, title + " is complete; there is nothing to resume");
+    }
+    if (result_.run.plan_hash != PlanHash(plan_)) {
+      return Error(ErrorCode::kUsage,
+                   "the plan is not the one that " + title +
+                       " began with (its hash differs): a changed plan is a new run");
+    }
+    ASSIGN_OR_RETURN(result_.attempts, store_.LoadAttempts(id));
+    for (const Attempt& attempt : result_.attempts) {
+      if (!attempt.position) continue;
+      if (attempt.outcome == Outcome::kInterrupted) {
+        cut_.insert(*attempt.position);
+      } else {
+        finished_.insert(*attempt.position);
+      }
+    }
+    progress_.done = static_cast<int64_t>(finished_.size());
+    result_.run.status = "running";
+    result_.run.ended_wall_ns.reset();
+    return store_.UpdateRun(result_.run);
+  }
+
   void Say(const std::string& doing) {
     progress_.doing = doing;
     if (events_.on_step) events_.on_step(progress_);
@@ -92,12 +127,14 @@ class Experiment {
   // Rest of the run at the pace so far, idle times counted exactly.
   int64_t Eta(size_t next) const {
     int64_t idle_ns = 0;
-    const auto rest = static_cast<int64_t>(schedule_.size() - next);
+    int64_t rest = 0;
     for (size_t i = next; i < schedule_.size(); ++i) {
+      if (schedule_[i].position && finished_.contains(*schedule_[i].position)) continue;
+      ++rest;
       idle_ns += plan_.conditions[schedule_[i].condition].idle_ns.value_or(0);
     }
-    if (next == 0) return EstimateRunNs(plan_, schedule_, std::nullopt);
-    return idle_ns + rest * (busy_ns_ / static_cast<int64_t>(next));
+    if (begun_ == 0) return EstimateRunNs(plan_, schedule_, std::nullopt);
+    return idle_ns + rest * (busy_ns_ / begun_);
   }
 
   AttemptContext MakeContext() {
@@ -124,12 +161,17 @@ class Experiment {
     for (size_t i = 0; i < schedule_.size(); ++i) {
       const ScheduledAttempt& scheduled = schedule_[i];
       const Condition& condition = plan_.conditions[scheduled.condition];
+      if (scheduled.position && finished_.contains(*scheduled.position)) continue;
       condition_name = condition.name;
       progress_.eta_ns = Eta(i);
       Say(condition_name + (scheduled.prime ? ": unmeasured first attempt" : ": preparing"));
       const MonoTime from = parts_.clock.Now();
       Attempt attempt = RunAttempt(context, scheduled);
+      ++begun_;
       busy_ns_ += parts_.clock.Now() - from - condition.idle_ns.value_or(0);
+      if (scheduled.position && cut_.contains(*scheduled.position)) {
+        attempt.warnings.push_back({"repeated", "its first try was cut when the run was stopped"});
+      }
       RETURN_IF_ERROR(store_.AppendAttempt(*result_.run.id, attempt));
       if (!scheduled.prime) ++progress_.done;
       progress_.eta_ns = Eta(i + 1);
@@ -157,7 +199,10 @@ class Experiment {
   std::vector<ScheduledAttempt> schedule_;
   SplitMix64 salts_;
   Progress progress_;
-  int64_t busy_ns_ = 0;
+  int64_t busy_ns_ = 0;  // of the attempts begun here, without their idle times
+  int64_t begun_ = 0;
+  std::set<int64_t> finished_;  // positions of a resumed run
+  std::set<int64_t> cut_;
   ExperimentResult result_;
 };
 

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <functional>
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -45,6 +46,10 @@ struct ExperimentParts {
   // What the caller knows of the environment beside what is read here: versions, backends.
   std::map<std::string, std::string> environment;
   bool calibrate = true;
+  // Go on with this stored run: its finished attempts are kept, one that was cut is repeated (and
+  // marked), the seed is the run's. kUsage when the plan's hash is not the run's, or when the run
+  // is complete.
+  std::optional<int64_t> resume_run = {};
 };
 
 struct ExperimentResult {

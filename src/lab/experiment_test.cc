@@ -7,6 +7,7 @@
 
 #include <csignal>
 #include <filesystem>
+#include <map>
 
 #include "lab/fakes.h"
 
@@ -42,13 +43,15 @@ class ExperimentTest : public testing::Test {
                           .page_cache = bench.page_cache,
                           .clock = bench.clock,
                           .environment = {{"engine", "fake 1"}},
-                          .calibrate = false},
+                          .calibrate = false,
+                          .resume_run = resume_},
                          events_);
   }
 
   std::filesystem::path directory_;
   std::string path_;
   ExperimentEvents events_;
+  std::optional<int64_t> resume_;
 };
 
 std::string Quick() { return std::string(FindPreset("quick")->toml); }
@@ -152,6 +155,52 @@ TEST_F(ExperimentTest, RunsANightOfIdleTimesInNoTime) {
   EXPECT_GE(bench.clock.Now() - from, idled_ns);
   EXPECT_GE(first_eta_ns, idled_ns);
   EXPECT_LT(first_eta_ns, idled_ns + 120 * kNsPerSecond);
+}
+
+TEST_F(ExperimentTest, ResumesARunThatWasCutAndRepeatsOnlyWhatWasNotFinished) {
+  Bench bench(Quick());
+  events_.on_attempt = [&](const Attempt&, const Progress& progress) {
+    // The next attempt is cut while it waits.
+    if (progress.done == 7) bench.clock.on_sleep = [&] { bench.interrupt = true; };
+  };
+  events_.on_step = [&](const Progress& progress) {
+    if (progress.done == 7) bench.interrupt = true;
+  };
+  ASSERT_TRUE(Run(bench, 4711)->interrupted);
+  const size_t before = Open().LoadAttempts(1)->size();
+
+  Bench later(Quick());
+  events_.on_attempt = {};
+  events_.on_step = {};
+  resume_ = 1;
+  const Result<ExperimentResult> result = Run(later, 1);  // the run's own seed counts
+  ASSERT_TRUE(result.ok()) << result.error().message();
+  EXPECT_EQ(result->run.status, "complete");
+  EXPECT_EQ(result->run.seed, 4711U);
+  const std::vector<Attempt> stored = *Open().LoadAttempts(1);
+  EXPECT_EQ(stored.size(), before + 1 + 23);  // a prime, and what was missing
+  std::map<int64_t, int> finished;
+  for (const Attempt& attempt : stored) {
+    if (attempt.position && attempt.outcome == Outcome::kOk) ++finished[*attempt.position];
+  }
+  EXPECT_EQ(finished.size(), 30U);
+  for (const auto& [position, count] : finished) EXPECT_EQ(count, 1) << position;
+}
+
+TEST_F(ExperimentTest, DoesNotResumeAChangedPlanOrACompleteRun) {
+  Bench bench(Quick());
+  ASSERT_TRUE(Run(bench, 1).ok());
+  resume_ = 1;
+  Bench same(Quick());
+  EXPECT_THAT(Run(same, 1).error().message(), HasSubstr("is complete"));
+  resume_.reset();
+  Bench cut(Quick());
+  cut.interrupt = true;
+  ASSERT_TRUE(Run(cut, 1)->interrupted);
+  resume_ = 2;
+  Bench changed(Quick());
+  changed.plan.repeat = 7;
+  EXPECT_THAT(Run(changed, 1).error().message(), HasSubstr("a changed plan is a new run"));
 }
 
 // A limit on file sizes stands for a full disk.

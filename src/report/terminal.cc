@@ -139,12 +139,7 @@ class Table {
     Measure();
     std::string out = Heading();
     for (size_t i = 0; i < rows_.size(); ++i) out += Line(i);
-    const std::string legend = Legend(bars_, false);
-    if (!legend.empty()) {
-      const bool fits = static_cast<int>(legend.size()) + 2 <= options_.columns;
-      out +=
-          fits ? "  " + Legend(bars_, options_.color) + "\n" : Wrap(legend, options_.columns, "  ");
-    }
+    out += Legend(bars_, options_.columns, options_.color);
     return out;
   }
 

@@ -100,18 +100,24 @@ std::string ColoredCells(const std::string& cells) {
   return out;
 }
 
-std::string Legend(const std::vector<std::string>& bars, bool color) {
+std::string Legend(const std::vector<std::string>& bars, int columns, bool color) {
   std::string out;
+  int width = 0;
   for (const StageLook& look : kLooks) {
     const bool used = std::any_of(bars.begin(), bars.end(), [&](const std::string& bar) {
       return bar.find(look.letter) != std::string::npos;
     });
     if (!used) continue;
-    if (!out.empty()) out += "  ";
+    const int item_width = 4 + static_cast<int>(look.words.size());  // "  x words"
+    if (width > 0 && width + item_width > columns) {
+      out += '\n';
+      width = 0;
+    }
     const std::string letter(1, look.letter);
-    out += (color ? Painted(letter, look.color) : letter) + " " + std::string(look.words);
+    out += "  " + (color ? Painted(letter, look.color) : letter) + " " + std::string(look.words);
+    width += item_width;
   }
-  return out;
+  return out.empty() ? out : out + "\n";
 }
 
 }  // namespace rouse::report

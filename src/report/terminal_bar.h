@@ -28,7 +28,8 @@ std::string BarCells(const StageMeans& means, int length, int width);
 // The same with each run of a letter on its stage's colour.
 std::string ColoredCells(const std::string& cells);
 
-// "s process start  w weights": the stages whose letters stand in `bars`, coloured when asked.
-std::string Legend(const std::vector<std::string>& bars, bool color);
+// "  s process start  w weights\n": the stages whose letters stand in `bars`, in lines that are not
+// wider than `columns` and not broken within a stage; "" when there is none.
+std::string Legend(const std::vector<std::string>& bars, int columns, bool color);
 
 }  // namespace rouse::report

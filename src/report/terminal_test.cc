@@ -262,8 +262,16 @@ TEST(BarCells, SharesItsCellsByTheLargestRemainder) {
 }
 
 TEST(Legend, NamesOnlyTheStagesThatAreShown) {
-  EXPECT_EQ(Legend({"wwpp ", "s    "}, false), "s process start  w weights  p prefill");
-  EXPECT_EQ(Legend({"    "}, false), "");
+  EXPECT_EQ(Legend({"wwpp ", "s    "}, 80, false), "  s process start  w weights  p prefill\n");
+  EXPECT_EQ(Legend({"    "}, 80, false), "");
+}
+
+TEST(Legend, BreaksItsLinesBetweenStages) {
+  EXPECT_EQ(Legend({"qswitpdx."}, 40, false),
+            "  q queue  s process start  w weights\n"
+            "  i runtime init  t tokenizer  p prefill\n"
+            "  d first decode  x transport\n"
+            "  . unattributed\n");
 }
 
 }  // namespace

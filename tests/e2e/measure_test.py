@@ -350,6 +350,24 @@ def test_an_interrupt_keeps_what_was_measured(measuring, database, number):
     wait_until(lambda: not servers_of("int"), what="the server to end")
 
 
+def test_a_killed_run_is_resumed_to_its_end(measuring, run_rouse, database):
+    tool = measuring("resume", "--only", "warm", "--repeat", 8, "--seed", 3)
+    wait_until(lambda: stored_attempts(database) >= 3, 60, "three attempts")
+    tool.process.kill()
+    tool.finish()
+    kept = stored_attempts(database)
+    assert run_rouse("measure", "--resume", 1, "--repeat", 9).status == 2
+    assert run_rouse("measure", "--resume", 7).status == 2
+    answer = run_rouse("measure", "--resume", "--json", timeout=100)
+    assert answer.status == 0, answer.stderr
+    report = answer.json()
+    assert report["conditions"][0]["n"] == 8
+    assert sorted(a["position"] for a in measured(report)) == list(range(8))
+    assert stored_attempts(database) == kept + 1 + 8 - (kept - 1)
+    again = run_rouse("measure", "--resume", 1)
+    assert again.status == 2 and "complete" in again.stderr
+
+
 FAKE_SERVER = '''
 import http.server, json, os, sys, time
 port, mode = int(sys.argv[1]), sys.argv[2]
