@@ -1,4 +1,4 @@
-"""rouse compare: every row of the verdict table, and its numbers against a second implementation."""
+"""rouse compare: the verdict table row by row, and its numbers against a second implementation."""
 import itertools
 import json
 import math
