@@ -46,6 +46,7 @@ void TakeName(const char* name) {
   const std::optional<int64_t> start = ParseInt64(fields[45]);
   const std::optional<int64_t> end = ParseInt64(fields[46]);
   if (!start || !end || *start <= 0 || *end <= *start) return;
+  // The kernel tells the address as a number. NOLINTNEXTLINE(performance-no-int-to-ptr)
   auto* const bytes = reinterpret_cast<char*>(static_cast<uintptr_t>(*start));
   const auto size = static_cast<size_t>(*end - *start);
   std::memset(bytes, 0, size);

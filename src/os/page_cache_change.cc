@@ -144,10 +144,9 @@ struct PageSpan {
 
 // madvise and mlock want the start of a page.
 PageSpan WholePages(const std::byte* address, int64_t bytes) {
-  const auto number = reinterpret_cast<uintptr_t>(address);
-  const uintptr_t start =
-      number / static_cast<uintptr_t>(kPageBytes) * static_cast<uintptr_t>(kPageBytes);
-  return {reinterpret_cast<void*>(start), number - start + static_cast<size_t>(bytes)};
+  const auto into_page = static_cast<int64_t>(reinterpret_cast<uintptr_t>(address) %
+                                              static_cast<uintptr_t>(kPageBytes));
+  return {const_cast<std::byte*>(address) - into_page, static_cast<size_t>(bytes + into_page)};
 }
 
 }  // namespace
