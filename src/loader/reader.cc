@@ -17,9 +17,9 @@
 #include "base/strings.h"
 #include "base/time.h"
 #include "base/units.h"
-#include "loader/memory.h"
 #include "loader/plan.h"
 #include "loader/window_runner.h"
+#include "os/meminfo.h"
 #include "os/page_cache.h"
 
 namespace rouse::loader {
@@ -194,7 +194,9 @@ std::optional<int64_t> SkipResident(const std::string& path, Work& work) {
 
 Status CheckMemory(const std::string& path, int64_t missing_bytes, const WarmOptions& options) {
   if (!options.within_available_memory || missing_bytes == 0) return {};
-  const std::optional<int64_t> available = AvailableMemoryBytes(os::ProcRoot::Real());
+  const Result<os::Meminfo> memory = os::ReadMeminfo(os::ProcRoot::Real());
+  if (!memory.ok()) return {};  // not told is not a reason to refuse
+  const std::optional<int64_t> available = memory->available_bytes;
   if (!available.has_value() || missing_bytes <= *available - options.reserve_bytes) return {};
   return Error(ErrorCode::kExhausted,
                "not enough memory to hold " + path + ": " + FormatBytes(missing_bytes) +

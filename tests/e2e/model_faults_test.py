@@ -32,7 +32,7 @@ FAULTS = {
     "huge_array": (build.head(0, 1) + build.entry("a", 9, build.u32(10) + build.u64(2**61)),
                    "elements, more than"),
     "data_cut": (with_tensor(build.tensor("a", [1024], 0, 0)), "is cut off: its tensors need"),
-    "beyond_the_file": (with_tensor(build.tensor("a", [8], 0, 2**40)), "is cut off: its tensors need"),
+    "beyond_the_file": (with_tensor(build.tensor("a", [8], 0, 2**40)), "its tensors need"),
     "beyond_all_files": (with_tensor(build.tensor("a", [8], 0, 2**63)), "begins at byte"),
     "overlap": (with_tensor(build.tensor("a", [16], 0, 0), build.tensor("b", [8], 0, 32)),
                 "overlaps"),
