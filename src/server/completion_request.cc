@@ -160,7 +160,9 @@ void RefuseUnsupported(JsonFields& fields) {
   }
   for (const std::string name : {"grammar", "json_schema", "suffix"}) {
     const Json* const value = fields.Find(name);
-    if (value != nullptr && !value->empty() && *value != "") refuse(name, "that is not empty");
+    const bool empty_text =
+        value != nullptr && value->is_string() && value->get_ref<const std::string&>().empty();
+    if (value != nullptr && !value->empty() && !empty_text) refuse(name, "that is not empty");
   }
   const Json* const logprobs = fields.Find("logprobs");
   if (logprobs != nullptr && *logprobs != false && *logprobs != 0) refuse("logprobs", "true");

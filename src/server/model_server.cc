@@ -22,7 +22,7 @@ namespace {
 using Writer = std::shared_ptr<http::ResponseWriter>;
 
 // Larger bodies are parsed off the I/O thread: 8 MiB of JSON take it some 50 ms.
-constexpr size_t kParseHereBytes = 128 * 1024;
+constexpr size_t kParseHereBytes = size_t{128} * 1024;
 
 http::Response JsonResponse(std::string body) {
   http::Response response;
@@ -41,9 +41,8 @@ class ModelServerImpl : public ModelServer {
         worker_(queue_limit_, &metrics_, log_),
         http_(std::move(http)) {
     process_.listening = MonoNow();
-    http_->Start([this](http::Request request, Writer writer) {
-      Handle(std::move(request), std::move(writer));
-    });
+    http_->Start(
+        [this](const http::Request& request, const Writer& writer) { Handle(request, writer); });
   }
 
   ~ModelServerImpl() override { Stop(); }
@@ -74,7 +73,7 @@ class ModelServerImpl : public ModelServer {
   }
 
  private:
-  using Method = void (ModelServerImpl::*)(http::Request, Writer);
+  using Method = void (ModelServerImpl::*)(const http::Request&, const Writer&);
   struct Route {
     std::string_view method;
     std::string_view path;
@@ -84,8 +83,9 @@ class ModelServerImpl : public ModelServer {
   static std::span<const Route> Routes();
 
   // On the I/O thread, as all handlers below.
-  void Handle(http::Request request, Writer writer) {
-    const std::string_view method = request.method == "HEAD" ? "GET" : request.method;
+  void Handle(const http::Request& request, const Writer& writer) {
+    const std::string_view sent = request.method;
+    const std::string_view method = sent == "HEAD" ? std::string_view("GET") : sent;
     std::string allowed;
     for (const Route& route : Routes()) {
       if (route.path != request.path) continue;
@@ -94,7 +94,7 @@ class ModelServerImpl : public ModelServer {
         continue;
       }
       if (!route.open && api_key_ && !CarriesKey(request, *api_key_)) return Unauthorized(*writer);
-      return (this->*route.handle)(std::move(request), std::move(writer));
+      return (this->*route.handle)(request, writer);
     }
     if (!allowed.empty()) return WrongMethod(request, allowed, *writer);
     writer->Send(ErrorResponse({.status = 404,
@@ -136,19 +136,21 @@ class ModelServerImpl : public ModelServer {
     return snapshot;
   }
 
-  void GetHealth(http::Request, Writer writer) { writer->Send(HealthResponse(Snapshot())); }
+  void GetHealth(const http::Request&, const Writer& writer) {
+    writer->Send(HealthResponse(Snapshot()));
+  }
 
-  void GetModels(http::Request, Writer writer) {
+  void GetModels(const http::Request&, const Writer& writer) {
     writer->Send(JsonResponse(ModelsJson(Snapshot(), started_wall_s_)));
   }
 
-  void GetState(http::Request, Writer writer) {
+  void GetState(const http::Request&, const Writer& writer) {
     Observe(writer, [this, writer](const Result<os::Residency>& residency) {
       writer->Send(JsonResponse(StateJson(Snapshot(), residency)));
     });
   }
 
-  void GetMetrics(http::Request, Writer writer) {
+  void GetMetrics(const http::Request&, const Writer& writer) {
     Observe(writer, [this, writer](const Result<os::Residency>& residency) {
       http::Response response;
       response.content_type = "text/plain; version=0.0.4; charset=utf-8";
@@ -172,22 +174,20 @@ class ModelServerImpl : public ModelServer {
     Overloaded(*writer, "too many requests of this kind wait");
   }
 
-  void PostChat(http::Request request, Writer writer) {
-    PostCompletion(CompletionKind::kChat, std::move(request), std::move(writer));
+  void PostChat(const http::Request& request, const Writer& writer) {
+    PostCompletion(CompletionKind::kChat, request, writer);
   }
-  void PostText(http::Request request, Writer writer) {
-    PostCompletion(CompletionKind::kText, std::move(request), std::move(writer));
-  }
-
-  void PostCompletion(CompletionKind kind, http::Request request, Writer writer) {
-    if (request.body.size() <= kParseHereBytes) {
-      return Complete(kind, std::move(request), std::move(writer));
-    }
-    auto shared = std::make_shared<http::Request>(std::move(request));
-    PostTask(writer, [this, kind, shared, writer] { Complete(kind, std::move(*shared), writer); });
+  void PostText(const http::Request& request, const Writer& writer) {
+    PostCompletion(CompletionKind::kText, request, writer);
   }
 
-  void Complete(CompletionKind kind, http::Request request, Writer writer) {
+  void PostCompletion(CompletionKind kind, const http::Request& request, const Writer& writer) {
+    if (request.body.size() <= kParseHereBytes) return Complete(kind, request, writer);
+    auto shared = std::make_shared<const http::Request>(request);
+    PostTask(writer, [this, kind, shared, writer] { Complete(kind, *shared, writer); });
+  }
+
+  void Complete(CompletionKind kind, const http::Request& request, const Writer& writer) {
     auto parsed = ParseCompletionRequest(request.body, kind);
     if (!parsed) return Refuse(*writer, parsed.error());
     const auto model = worker_.model();
@@ -197,9 +197,9 @@ class ModelServerImpl : public ModelServer {
     auto job = std::make_shared<Job>();
     job->kind = Job::Kind::kCompletion;
     job->request = std::move(*parsed);
-    job->writer = std::move(writer);
+    job->writer = writer;
     job->times = request.times;
-    Submit(std::move(job));
+    Submit(job);
   }
 
   void Refuse(http::ResponseWriter& writer, const ApiError& error) {
@@ -207,7 +207,7 @@ class ModelServerImpl : public ModelServer {
     writer.Send(ErrorResponse(error));
   }
 
-  void Submit(std::shared_ptr<Job> job) {
+  void Submit(const std::shared_ptr<Job>& job) {
     const Writer writer = job->writer;
     const bool counted = job->kind == Job::Kind::kCompletion;
     switch (worker_.Submit(job)) {
@@ -235,16 +235,16 @@ class ModelServerImpl : public ModelServer {
                                .retry_after_s = std::clamp<int64_t>(wait_s, 1, 600)}));
   }
 
-  void PostLoad(http::Request request, Writer writer) {
-    Control(Job::Kind::kLoad, request, std::move(writer));
+  void PostLoad(const http::Request& request, const Writer& writer) {
+    Control(Job::Kind::kLoad, request, writer);
   }
-  void PostUnload(http::Request request, Writer writer) {
-    Control(Job::Kind::kUnload, request, std::move(writer));
+  void PostUnload(const http::Request& request, const Writer& writer) {
+    Control(Job::Kind::kUnload, request, writer);
   }
 
   // A load answers at once unless "wait" says otherwise (as llama-server's router does); an unload
   // always when it is done, since that takes milliseconds and "is it gone?" is what is asked.
-  void Control(Job::Kind kind, const http::Request& request, Writer writer) {
+  void Control(Job::Kind kind, const http::Request& request, const Writer& writer) {
     const auto parsed = ParseModelRequest(request.body);
     if (!parsed) return writer->Send(ErrorResponse(parsed.error()));
     const auto model = worker_.model();
@@ -259,8 +259,8 @@ class ModelServerImpl : public ModelServer {
     job->times = request.times;
     const bool at_once = kind == Job::Kind::kLoad && !parsed->wait;
     if (!at_once) {
-      job->writer = std::move(writer);
-      return Submit(std::move(job));
+      job->writer = writer;
+      return Submit(job);
     }
     switch (worker_.Submit(job)) {
       case Admission::kQueued:
