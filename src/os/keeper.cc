@@ -50,7 +50,8 @@ void TakeName(const char* name) {
   auto* const bytes = reinterpret_cast<char*>(static_cast<uintptr_t>(*start));
   const auto size = static_cast<size_t>(*end - *start);
   std::memset(bytes, 0, size);
-  std::memcpy(bytes, name, std::min(std::strlen(name), size - 1));
+  const std::string_view shown = std::string_view(name).substr(0, size - 1);
+  std::copy(shown.begin(), shown.end(), bytes);
 }
 
 // Not ProcRoot::Real(): its descriptor belongs to the tool, and KeepOnly closed our copy.
@@ -262,6 +263,15 @@ void AnswerStatus(int socket, const ChildEnd& child) {
   SendMessage(socket, &reply, sizeof reply, nullptr, 0);
 }
 
+// The group that was made for this child alone. A process that has just been reaped can still be
+// charged to it for a moment; a group that others joined stays.
+void RemoveCgroup(const Command& command) {
+  if (command.header.removes_cgroup == 0 || command.cgroup_file == nullptr) return;
+  std::string directory = command.cgroup_file;
+  directory.erase(directory.rfind('/'));
+  for (int i = 0; i < 1000 && rmdir(directory.c_str()) != 0 && errno == EBUSY; ++i) Nap();
+}
+
 [[noreturn]] void RunWarden(std::vector<Fd> descriptors, int tool_pidfd) {
   setsid();
   TakeName("rouse-warden");
@@ -288,7 +298,10 @@ void AnswerStatus(int socket, const ChildEnd& child) {
   // So that a pipe ends when its last writer does, and not when we do.
   for (const int index : {kCommandFile, kStdout, kStderr}) descriptors[index].Reset();
   SendMessage(socket, &reply, sizeof reply, &pidfd_number, pidfd.valid() ? 1 : 0);
-  if (child.pid == 0) _exit(0);
+  if (child.pid == 0) {
+    RemoveCgroup(command);
+    _exit(0);
+  }
 
   while (true) {
     pollfd events[] = {{socket, POLLIN, 0}, {tool_pidfd, POLLIN, 0}, {signal_fd, POLLIN, 0}};
@@ -305,6 +318,7 @@ void AnswerStatus(int socket, const ChildEnd& child) {
     AnswerStatus(socket, child);
   }
   KillAll(child);
+  RemoveCgroup(command);
   _exit(0);
 }
 

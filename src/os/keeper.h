@@ -34,6 +34,7 @@ struct CommandHeader {
   uint32_t variables = 0;
   int32_t nice = 0;
   uint32_t sets_nice = 0;
+  uint32_t removes_cgroup = 0;
   uint64_t string_bytes = 0;
 };
 

@@ -17,7 +17,7 @@ namespace {
 constexpr size_t kLimitBytes = size_t{64} << 20U;  // a mapping list of a very large process
 
 Error ReadError(int error_number, const std::string& path) {
-  const Error error = Error::FromErrno(error_number, "cannot read /" + path);
+  Error error = Error::FromErrno(error_number, "cannot read /" + path);
   // A process that ends between open and read gives ESRCH: no different from one that ended before.
   // ENOTDIR: an entry of the path that is no directory, so what is below it is not there.
   if (error_number == ESRCH || error_number == ENOTDIR) {

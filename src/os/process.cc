@@ -119,6 +119,7 @@ Result<Fd> CommandFile(const SpawnOptions& options) {
   header.variables = static_cast<uint32_t>(variables.size());
   header.nice = options.nice.value_or(0);
   header.sets_nice = options.nice.has_value() ? 1 : 0;
+  header.removes_cgroup = options.remove_cgroup ? 1 : 0;
   header.string_bytes = strings.size();
   Fd file(memfd_create("rouse-command", MFD_CLOEXEC));
   if (!file.valid()) return Error::FromErrno(errno, "memfd_create");

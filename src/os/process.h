@@ -59,6 +59,8 @@ struct SpawnOptions {
   std::optional<int> nice;
   // A cgroup directory (v2, or a v1 hierarchy's) that the child joins before it executes.
   std::string cgroup_directory;
+  // The warden removes that directory once the whole tree is gone, however the tool ends.
+  bool remove_cgroup = false;
 };
 
 // How a process ended, and what it had used (wait4; of the child and its waited-for children).
