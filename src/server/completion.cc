@@ -10,15 +10,17 @@ namespace {
 
 class CompletionRun {
  public:
-  CompletionRun(Job& job, const CompletionContext& context)
+  CompletionRun(Job& job, const CompletionContext& context,
+                const std::function<void(const CompletionResult&)>& account)
       : job_(job),
         context_(context),
+        account_(account),
         format_(MakeIdentity(job.request.kind, context.model_id), job.request.include_usage) {
     marks_.start = job.times.Start();
     marks_.taken = context.taken;
   }
 
-  CompletionResult Run() {
+  void Run() {
     const Result<std::vector<engine::Token>> tokens = PromptTokens();
     if (!tokens.ok()) return Fail(PromptError(tokens.error()));
     if (const auto refusal = TooLong(static_cast<int64_t>(tokens->size()))) return Fail(*refusal);
@@ -102,7 +104,7 @@ class CompletionRun {
     job_.writer->Begin(std::move(head));
   }
 
-  CompletionResult Finish(const engine::GenerateReport& report) {
+  void Finish(const engine::GenerateReport& report) {
     marks_.prefill_end = report.prefill_end;
     CompletionResult result;
     result.report = report;
@@ -110,8 +112,9 @@ class CompletionRun {
     result.segments = TileRequest(marks_, context_.loads);
     if (report.stop_reason == engine::StopReason::kCancelled) {
       result.outcome = RequestOutcome::kCancelled;
+      account_(result);
       if (begun_) job_.writer->Abort();
-      return result;
+      return;
     }
     AnswerEnd end{report, ""};
     if (job_.request.rouse_timeline) {
@@ -120,38 +123,39 @@ class CompletionRun {
           TimelineJson(result.segments, LanesBetween(context_.loads, marks_.start, until),
                        report.cached_tokens, *context_.process);
     }
+    account_(result);
     if (!job_.request.stream) {
       http::Response response;
       response.body = format_.Whole(text_, end);
       job_.writer->Send(std::move(response));
-      return result;
+      return;
     }
     if (!begun_) {
       Begin();
       job_.writer->Write(format_.Opening());
     }
-    if (!job_.writer->Write(format_.Closing(end))) result.outcome = RequestOutcome::kCancelled;
+    job_.writer->Write(format_.Closing(end));
     job_.writer->End();
-    return result;
   }
 
-  CompletionResult Fail(const ApiError& error) {
+  void Fail(const ApiError& error) {
     CompletionResult result;
     result.outcome = error.status < 500 ? RequestOutcome::kRefused : RequestOutcome::kFailed;
     result.problem = error.message;
     result.first_written = marks_.first_written;
     if (job_.writer->ClientGone()) result.outcome = RequestOutcome::kCancelled;
+    account_(result);
     if (begun_) {
       job_.writer->Write("data: " + ErrorJson(error) + "\n\n");
       job_.writer->End();
     } else {
       job_.writer->Send(ErrorResponse(error));
     }
-    return result;
   }
 
   Job& job_;
   const CompletionContext& context_;
+  const std::function<void(const CompletionResult&)>& account_;
   AnswerFormat format_;
   RequestMarks marks_;
   bool begun_ = false;
@@ -160,8 +164,9 @@ class CompletionRun {
 
 }  // namespace
 
-CompletionResult RunCompletion(Job& job, const CompletionContext& context) {
-  return CompletionRun(job, context).Run();
+void RunCompletion(Job& job, const CompletionContext& context,
+                   const std::function<void(const CompletionResult&)>& account) {
+  CompletionRun(job, context, account).Run();
 }
 
 }  // namespace rouse::server

@@ -2,6 +2,7 @@
 // loaded.
 #pragma once
 
+#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
@@ -30,7 +31,9 @@ struct CompletionResult {
   std::vector<TimelineSegment> segments;
 };
 
-// Answers the job's writer, whatever happens.
-CompletionResult RunCompletion(Job& job, const CompletionContext& context);
+// Answers the job's writer, whatever happens. `account` gets the result once, right before the end
+// of the answer is sent, so that a client that has its answer finds it counted.
+void RunCompletion(Job& job, const CompletionContext& context,
+                   const std::function<void(const CompletionResult&)>& account);
 
 }  // namespace rouse::server

@@ -149,21 +149,27 @@ void Worker::RunCompletion(Job& job) {
   }
   // A stop of the server ends the answer too.
   const std::stop_callback on_stop(stopping_.get_token(), [&] { job.stop.request_stop(); });
-  const CompletionResult result = server::RunCompletion(job, context);
+  server::RunCompletion(job, context, [&](const CompletionResult& result) {
+    Account(result, job.times.Start(), taken, found_loaded);
+  });
+}
 
+void Worker::Account(const CompletionResult& result, MonoTime start, MonoTime taken,
+                     bool found_loaded) {
   metrics_->CountRequest(result.outcome);
   if (result.report) {
     metrics_->CountTokens(result.report->prompt_tokens, result.report->cached_tokens,
                           result.report->generated_tokens);
   }
   if (result.first_written) {
-    metrics_->ObserveFirstToken(*result.first_written - job.times.Start(), result.segments);
-    if (found_loaded && result.outcome == RequestOutcome::kOk) {
-      Publish([&](WorkerSnapshot& next) {
-        next.history.AddRequest(*result.first_written - taken, MonoNow() - taken);
-      });
-    }
+    metrics_->ObserveFirstToken(*result.first_written - start, result.segments);
   }
+  Publish([&](WorkerSnapshot& next) {
+    next.running_since.reset();
+    if (found_loaded && result.first_written && result.outcome == RequestOutcome::kOk) {
+      next.history.AddRequest(*result.first_written - taken, MonoNow() - taken);
+    }
+  });
   if (result.outcome == RequestOutcome::kFailed) {
     log_(LogLevel::kError, "a request failed: " + result.problem);
   }

@@ -15,6 +15,7 @@
 
 #include "base/result.h"
 #include "engine/engine.h"
+#include "server/completion.h"
 #include "server/eta.h"
 #include "server/job_queue.h"
 #include "server/log.h"
@@ -86,6 +87,8 @@ class Worker {
   void Run(bool load_now, const std::function<void(const Error&)>& on_first_load_failed);
   void RunJob(Job& job);
   void RunCompletion(Job& job);
+  // Counts a request whose answer is about to end.
+  void Account(const CompletionResult& result, MonoTime start, MonoTime taken, bool found_loaded);
   void RunLoad(Job& job);
   void RunUnload(Job& job);
   // Loads what is missing.

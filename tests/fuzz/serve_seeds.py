@@ -12,7 +12,8 @@ HTTP = [
     b"2\r\nde\r\n0\r\nT: x\r\n\r\n",
     b"POST / HTTP/1.1\r\nHost: h\r\nExpect: 100-continue\r\nContent-Length: 2\r\n\r\nok",
     b"POST / HTTP/1.1\r\nHost: h\r\nContent-Length: 65\r\n\r\n",
-    b"POST / HTTP/1.1\r\nHost: h\r\nContent-Length: 3\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
+    b"POST / HTTP/1.1\r\nHost: h\r\nContent-Length: 3\r\nTransfer-Encoding: chunked\r\n\r\n"
+    b"0\r\n\r\n",
     b"GET / HTTP/1.1\r\nHost: h\r\nX: " + b"x" * 600 + b"\r\n\r\n",
     b"GET / HTTP/1.1\r\nHost: h\r\n folded: x\r\n\r\n",
     b"nonsense\r\n\r\n",
