@@ -90,6 +90,24 @@ TEST(Attempt, IsNoSampleOfAnEmptyPrefixWhenTheAnswerReportsCachedTokens) {
   EXPECT_EQ(attempt.warnings.back().code, "cached_tokens_with_empty_prefix");
 }
 
+TEST(Attempt, LearnsFromTwoSaltsWhatAForeignTemplatePutsBeforeThem) {
+  Bench bench(
+      "[experiment]\nname = \"x\"\n[target]\nkind = \"url\"\nurl = \"http://127.0.0.1:1\"\n"
+      "[[condition]]\nname = \"warm\"\n");
+  bench.target.kind_ = TargetKind::kUrl;
+  bench.target.alive = bench.target.loaded = true;
+  bench.sender.template_tokens = 4;
+  const Attempt attempt = bench.Run("warm");
+  EXPECT_EQ(attempt.outcome, Outcome::kOk) << attempt.outcome_detail;
+  EXPECT_EQ(std::count(bench.log.begin(), bench.log.end(), "primer"), 2);
+  bench.sender.scripts.push_back([&](wire::Exchange exchange) {
+    wire::Exchange answer = bench.sender.Answer(exchange.marks.send_start);
+    answer.usage.cached_tokens = 7;  // 4 are forced, 2 may agree by chance
+    return answer;
+  });
+  EXPECT_EQ(bench.Run("warm").outcome, Outcome::kStateNotReached);
+}
+
 TEST(Attempt, UnloadsTheModelAndProvesIt) {
   Bench bench(Ladder());
   const Attempt attempt = bench.Run("model unloaded");
@@ -360,7 +378,7 @@ TEST(MakeRequest, SaltsTheFrontOfThePromptAndAsksTheBuiltInServerForItsTimeline)
   SendSetup setup{.salt_text = SaltText(42), .forbid_prefix = true};
   const wire::RequestSpec spec = MakeRequest(bench.plan, bench.target, setup);
   ASSERT_EQ(spec.messages.size(), 2U);
-  EXPECT_EQ(spec.messages[0].content, "Session 000000000042.");
+  EXPECT_EQ(spec.messages[0].content, "000000000042 is the number of this session.");
   EXPECT_EQ(spec.messages[1].content, bench.plan.prompt);
   const auto extra = nlohmann::json::parse(spec.extra_body_json);
   EXPECT_EQ(extra["rouse_timeline"], true);
@@ -369,7 +387,7 @@ TEST(MakeRequest, SaltsTheFrontOfThePromptAndAsksTheBuiltInServerForItsTimeline)
   bench.plan.target.api = "ollama-generate";
   const wire::RequestSpec foreign = MakeRequest(bench.plan, bench.target, setup);
   EXPECT_EQ(foreign.extra_body_json, "");
-  EXPECT_EQ(foreign.prompt, "Session 000000000042.\n" + bench.plan.prompt);
+  EXPECT_EQ(foreign.prompt, "000000000042 is the number of this session.\n" + bench.plan.prompt);
 }
 
 TEST(SaltText, IsAlwaysOfTheSameLengthAndNeverTwiceTheSame) {

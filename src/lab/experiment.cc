@@ -137,6 +137,12 @@ class Experiment {
     return idle_ns + rest * (busy_ns_ / begun_);
   }
 
+  // Its first digit counts, the rest is random.
+  uint64_t NextSalt() {
+    constexpr uint64_t kRest = kSalts / 10;
+    return salt_count_++ % 10 * kRest + salts_.Below(kRest);
+  }
+
   AttemptContext MakeContext() {
     return AttemptContext{.states = {.plan = plan_,
                                      .target = parts_.target,
@@ -145,7 +151,7 @@ class Experiment {
                                      .send_primer = {},
                                      .on_step = {},
                                      .interrupted = [this] { return Interrupted(); },
-                                     .next_salt = [this] { return salts_.Next(); },
+                                     .next_salt = [this] { return NextSalt(); },
                                      .running_args = {},
                                      .forced_prefix_tokens = {}},
                           .sender = parts_.sender,
@@ -198,6 +204,7 @@ class Experiment {
   const ExperimentEvents& events_;
   std::vector<ScheduledAttempt> schedule_;
   SplitMix64 salts_;
+  uint64_t salt_count_ = 0;
   Progress progress_;
   int64_t busy_ns_ = 0;  // of the attempts begun here, without their idle times
   int64_t begun_ = 0;

@@ -205,8 +205,9 @@ class FakeSender : public Sender {
     exchange.first_token_channel = wire::Channel::kContent;
     exchange.connection.reused = reused;
     exchange.usage.prompt_tokens = 30;
-    exchange.usage.cached_tokens =
-        forced_cached.value_or(may_cache && salt == last_salt_ && target_.loaded ? 29 : 0);
+    exchange.usage.cached_tokens = forced_cached.value_or(!may_cache || last_salt_.empty() ? 0
+                                                          : salt == last_salt_             ? 29
+                                                                               : template_tokens);
     last_salt_ = salt;
     connected_ = true;
     target_.loaded = true;
@@ -216,6 +217,7 @@ class FakeSender : public Sender {
 
   std::deque<Script> scripts;
   std::optional<int64_t> forced_cached;
+  int64_t template_tokens = 0;  // before the salt
   int64_t answer_ns = 70'000'000;
 
  private:

@@ -305,7 +305,11 @@ model = "smollm2-135m"
 context = 2048
 [[condition]]
 name = "warm"
-state = { process = "running", model = "loaded", page_cache = "warm", prefix_cache = "empty", connection = "fresh" }
+)"
+                           "state = { process = \"running\", model = \"loaded\", "
+                           "page_cache = \"warm\", prefix_cache = \"empty\", "
+                           "connection = \"fresh\" }"
+                           R"(
 [[condition]]
 name = "model unloaded"
 base = "warm"

@@ -13,7 +13,7 @@ TEST(ServerTimeline, IsMovedToTheIntendedSend) {
           "segments": [{"stage": "queue", "start_ns": 1000100, "end_ns": 1000300},
                        {"stage": "prefill", "start_ns": 1000300, "end_ns": 1009000}],
           "lanes": [{"name": "prefetch", "start_ns": 999000, "end_ns": 1005000, "bytes": 4096},
-                    {"name": "tokenizer", "start_ns": 1000000, "end_ns": 1000001, "bytes": null}]})",
+                    {"name": "tokens", "start_ns": 1000000, "end_ns": 1000001, "bytes": null}]})",
       kSend);
   ASSERT_TRUE(timeline.ok()) << timeline.error().message();
   ASSERT_EQ(timeline->segments.size(), 2U);

@@ -29,6 +29,9 @@ constexpr double kFractionWithin = 0.02;
 // built-in server; 16 is the default of the servers that use blocks.
 constexpr int64_t kForeignBlockTokens = 16;
 
+// Two salts may begin with the same digits by chance, which a cache of many prompts then finds.
+constexpr int64_t kChanceTokens = 2;
+
 std::string Name(Layer layer) { return std::string(LayerName(layer)); }
 
 std::string Percent(double ratio) {
@@ -165,13 +168,23 @@ class Builder {
     if (IsNew(condition_) || !IsLoaded(condition_)) return std::nullopt;
     Say("sending the primer");
     if (condition_.Value(Layer::kPrefixCache) == "hit") return PrimeHit();
+    if (preparation_.setup.forbid_prefix) return PrimeOther(nullptr);
+    // What the template puts before the salt is told by the second of two prompts whose salts
+    // differ: a server that has just started has nothing cached for the first.
+    if (!context_.forced_prefix_tokens) {
+      if (const Why why = PrimeOther(nullptr)) return why;
+    }
+    return PrimeOther(&context_.forced_prefix_tokens);
+  }
+
+  // A primer with a salt of its own; the most tokens that one found cached go to `most_cached`.
+  Why PrimeOther(std::optional<int64_t>* most_cached) {
     SendSetup other = preparation_.setup;
     other.salt_text = SaltText(context_.next_salt());
     const Result<PrimerReport> sent = context_.send_primer(other);
     if (!sent.ok()) return "the primer failed: " + sent.error().message();
-    if (sent->cached_tokens && !preparation_.setup.forbid_prefix) {
-      context_.forced_prefix_tokens =
-          std::max(context_.forced_prefix_tokens.value_or(0), *sent->cached_tokens);
+    if (most_cached != nullptr && sent->cached_tokens) {
+      *most_cached = std::max(most_cached->value_or(0), *sent->cached_tokens);
     }
     return std::nullopt;
   }
@@ -349,11 +362,12 @@ LayerReading JudgePrefix(StateContext& context, const Condition& condition,
   const int64_t cached = *attempt.tokens.cached;
   reading.detail = std::to_string(cached) + " cached tokens";
   if (reading.wanted == "empty") {
-    const int64_t forced =
-        preparation.setup.forbid_prefix ? 0 : preparation.forced_prefix_tokens.value_or(0);
+    const int64_t forced = preparation.setup.forbid_prefix
+                               ? 0
+                               : preparation.forced_prefix_tokens.value_or(0) + kChanceTokens;
     reading.value = std::string(cached <= forced ? "empty" : "hit");
     reading.reached = cached <= forced;
-    reading.detail += ", at most " + std::to_string(forced) + " come before the salt";
+    reading.detail += ", at most " + std::to_string(forced) + " can come before the salts differ";
     return reading;
   }
   const int64_t block = context.target.kind() == TargetKind::kBuiltin ? 1 : kForeignBlockTokens;
@@ -448,11 +462,11 @@ std::string WhyNotReached(const LayerReadings& readings) {
 }
 
 std::string SaltText(uint64_t salt) {
-  // Twelve decimal digits: tokenizers split digits one by one or in threes, so every salt costs the
-  // same number of tokens.
-  std::array<char, 32> text{};
-  std::snprintf(text.data(), text.size(), "Session %012llu.",
-                static_cast<unsigned long long>(salt % 1'000'000'000'000U));
+  // The digits come first, so that as little as possible precedes them. Tokenizers split digits one
+  // by one or in threes, so every salt costs the same number of tokens.
+  std::array<char, 64> text{};
+  std::snprintf(text.data(), text.size(), "%012llu is the number of this session.",
+                static_cast<unsigned long long>(salt % kSalts));
   return text.data();
 }
 

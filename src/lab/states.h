@@ -39,6 +39,8 @@ class PageCache {
 };
 PageCache& RealPageCache();
 
+inline constexpr uint64_t kSalts = 1'000'000'000'000;
+
 // What the states ask of the request that follows.
 struct SendSetup {
   std::string salt_text;          // begins a system message of our own
@@ -75,7 +77,7 @@ struct StateContext {
   // Says what is being waited for.
   std::function<void(const std::string&)> on_step;
   std::function<bool()> interrupted;
-  // A number that no other attempt of this process has: every salt is made from one.
+  // A number that no other attempt has, in [0, kSalts); two in a row differ in the first digit.
   std::function<uint64_t()> next_salt;
   // Remembered between attempts.
   std::vector<std::string> running_args;

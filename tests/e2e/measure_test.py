@@ -80,7 +80,8 @@ def test_json_is_the_report_with_its_attempts(quick):
         assert condition["n"] == 2
         assert condition["outcomes"] == {"ok": 2}, report
         assert condition["ttft_ns"]["median"] > 0
-        assert condition["ttft_ns"]["median_ci"] is None or None in condition["ttft_ns"]["median_ci"]
+        interval = condition["ttft_ns"]["median_ci"]
+        assert interval is None or None in interval
     assert len(measured(report)) == 10
     for attempt in measured(report):
         assert attempt["schema"] == "rouse.attempt/1"
@@ -473,3 +474,37 @@ def test_hypotheses_decide_the_exit_status(run_rouse, tmp_path):
                         f'expect = "{expect}"\nmargin = "{margin}"\n')
         answer = run_rouse("measure", plan, timeout=60)
         assert answer.status == status, answer.stdout + answer.stderr
+
+
+def test_a_server_given_by_its_url_is_measured_by_what_can_be_set_from_outside(run_rouse,
+                                                                               start_server):
+    server = start_server()
+    answer = run_rouse("measure", "--target", server.url, "--only", "warm", "--only", "prefix hit",
+                       "--repeat", 2, "--json", timeout=100)
+    assert answer.status == 0, answer.stderr
+    report = answer.json()
+    for attempt in measured(report):
+        assert attempt["outcome"] == "ok", attempt["outcome_detail"]
+        assert attempt["counters"]["target_read_bytes"] is None
+        assert attempt["state_before"]["process"]["reached"] is None
+        prefix = attempt["state_after"]["prefix_cache"]
+        assert prefix["reached"] is True, prefix
+        hit = attempt["condition"] == "prefix hit"
+        assert (attempt["tokens"]["cached"] >= attempt["tokens"]["prompt"] - 16) == hit
+        # The server's own prefill time is the only stage that it tells a stranger.
+        assert attempt["stages_ns"]["prefill"] > 0
+        assert attempt["stages_ns"]["tokenize"] is None
+    assert server.process.poll() is None
+
+
+def test_target_arguments_are_one_change_and_restart_the_server(run_rouse, tmp_path):
+    plan = tmp_path / "plan.toml"
+    plan.write_text('[experiment]\nname = "threads"\nrepeat = 1\nseed = 1\n'
+                    '[[condition]]\nname = "default"\n'
+                    '[[condition]]\nname = "one thread"\nbase = "default"\n'
+                    'target_args = ["--threads", "1"]\n')
+    answer = run_rouse("measure", plan, "--json", timeout=100)
+    assert answer.status == 0, answer.stderr
+    pids = {a["condition"]: a["state_before"]["process"]["detail"]
+            for a in measured(answer.json())}
+    assert pids["default"] != pids["one thread"]
