@@ -1,6 +1,8 @@
 #include "base/time.h"
 
+#include <algorithm>
 #include <ctime>
+#include <limits>
 
 namespace rouse {
 namespace {
@@ -28,7 +30,16 @@ MonoTime MonoNow() { return {ReadClockNs(CLOCK_MONOTONIC)}; }
 
 int64_t WallNowNs() { return ReadClockNs(CLOCK_REALTIME); }
 
-int64_t SuspendedNs() { return ReadClockNs(CLOCK_BOOTTIME) - ReadClockNs(CLOCK_MONOTONIC); }
+int64_t SuspendedNs() {
+  // In this order the difference is never negative; the smallest of three leaves out a reading in
+  // which something came between the two clocks.
+  int64_t least_ns = std::numeric_limits<int64_t>::max();
+  for (int i = 0; i < 3; ++i) {
+    const int64_t monotonic_ns = ReadClockNs(CLOCK_MONOTONIC);
+    least_ns = std::min(least_ns, ReadClockNs(CLOCK_BOOTTIME) - monotonic_ns);
+  }
+  return least_ns;
+}
 
 std::string FormatWallTime(int64_t wall_ns) {
   const time_t seconds = wall_ns / kNsPerSecond;

@@ -29,7 +29,8 @@ MonoTime MonoNow();
 // Nanoseconds since the epoch (CLOCK_REALTIME): a label for people, never subtracted.
 int64_t WallNowNs();
 
-// CLOCK_BOOTTIME - CLOCK_MONOTONIC in ns: grows exactly by the time that the machine was suspended.
+// CLOCK_BOOTTIME - CLOCK_MONOTONIC in ns: grows by the time that the machine was suspended. The two
+// are read one after the other, so that some tens of nanoseconds are noise.
 int64_t SuspendedNs();
 
 // "2026-11-29T19:02:49Z"

@@ -20,6 +20,12 @@ TEST(RealClock, SleepsAtLeastAsLongAsAsked) {
   EXPECT_GE(RealClock().Now() - start, 3 * kNsPerMs);
 }
 
+TEST(SuspendedNs, IsNeverNegativeAndSteadyWhileTheMachineRuns) {
+  const int64_t first_ns = SuspendedNs();
+  EXPECT_GE(first_ns, 0);
+  EXPECT_LT(SuspendedNs() - first_ns, kNsPerMs);
+}
+
 TEST(FormatWallTime, IsUtc) {
   EXPECT_EQ(FormatWallTime(1'700'000'000 * kNsPerSecond), "2023-11-14T22:13:20Z");
 }
