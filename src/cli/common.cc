@@ -57,7 +57,7 @@ std::optional<int> ParseArguments(CLI::App& app, int argc, const char* const* ar
   try {
     app.parse(reversed);
   } catch (const CLI::CallForHelp&) {
-    std::fputs(app.help().c_str(), stdout);
+    std::fputs(app.help("rouse").c_str(), stdout);
     return 0;
   } catch (const CLI::ParseError& error) {
     // A misspelt flag is the likelier mistake than a missing argument: it is named first.
