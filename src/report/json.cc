@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/time.h"
+#include "report/run_checks.h"
 #include "results/json.h"
 #include "results/metrics.h"
 #include "stats/sequence.h"
@@ -367,6 +368,7 @@ std::string ReportJson(const Run& run, const std::vector<results::Attempt>& atte
   out["primes"] = std::count_if(attempts.begin(), attempts.end(),
                                 [](const results::Attempt& attempt) { return attempt.prime; });
   out["warning_counts"] = WarningCounts(attempts);
+  out["warnings"] = WarningsJson(RunWarnings(run, attempts));  // of the run as a whole
   std::string text = Dump(out);
   if (!with_attempts) return text;
   // The attempts are text already, one a line.

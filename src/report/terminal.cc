@@ -13,6 +13,7 @@
 #include "base/units.h"
 #include "report/comparison.h"
 #include "report/comparison_text.h"
+#include "report/run_checks.h"
 #include "report/sample.h"
 #include "report/terminal_bar.h"
 #include "report/terminal_contrast.h"
@@ -93,7 +94,7 @@ std::string Number(const stats::Estimate& estimate, const Unit& unit) {
   return "-";
 }
 
-std::string PadLeft(std::string text, int width) {
+std::string PadLeft(const std::string& text, int width) {
   const int missing = width - static_cast<int>(text.size());
   return missing > 0 ? std::string(static_cast<size_t>(missing), ' ') + text : text;
 }
@@ -250,10 +251,12 @@ std::string Header(const results::Run& run, const TerminalOptions& options) {
   const std::string bytes = Fact(run, "model_bytes");
   if (!bytes.empty()) second += ", " + FormatBytes(std::atoll(bytes.c_str()));
   out += FitText(second, options.columns) + "\n";
-  if (!run.calibration.empty() && run.calibration.front().median_ns &&
-      run.calibration.front().p99_ns) {
-    out += "The client's own delay: " + FormatDuration(*run.calibration.front().median_ns) +
-           " (p99 " + FormatDuration(*run.calibration.front().p99_ns) + "), not subtracted\n";
+  if (!run.calibration.empty() && run.calibration.front().median_ns) {
+    const results::CalibrationRow& row = run.calibration.front();
+    out += "The client's own delay: " + FormatDuration(*row.median_ns) + " (" +
+           (row.p99_ns ? "p99 " + FormatDuration(*row.p99_ns)
+                       : "largest " + FormatDuration(row.max_ns.value_or(*row.median_ns))) +
+           "), not subtracted\n";
   }
   return out;
 }
@@ -316,8 +319,12 @@ std::string Failures(std::span<const Attempt> attempts, int columns) {
   return "\nNot ok, and kept (" + std::to_string(count) + "):\n" + out;
 }
 
-std::string Warnings(std::span<const Attempt> attempts, int columns) {
+std::string Warnings(const results::Run& run, std::span<const Attempt> attempts, int columns) {
   std::map<std::string, std::pair<int64_t, std::string>> by_code;
+  for (const results::Warning& warning : RunWarnings(run, attempts)) {
+    auto& [count, message] = by_code[warning.code];
+    if (count++ == 0) message = warning.message;
+  }
   for (const Attempt& attempt : attempts) {
     if (attempt.prime) continue;
     for (const results::Warning& warning : attempt.warnings) {
@@ -381,7 +388,7 @@ std::string RenderRun(const results::Run& run, std::span<const Attempt> attempts
   for (const std::string& sentence : contrasts) out += Wrap(sentence, options.columns, "  ");
   out += Hypotheses(run, attempts, options);
   out += Failures(attempts, options.columns);
-  out += Warnings(attempts, options.columns);
+  out += Warnings(run, attempts, options.columns);
   const std::string proofs = Proofs(attempts, options.columns);
   if (!proofs.empty()) out += "\n" + proofs;
   if (run.status != "complete") out += "This run is " + FitText(run.status, 20) + ".\n";
