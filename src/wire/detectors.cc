@@ -147,30 +147,31 @@ void WarnOfKeptConnection(Exchange& exchange) {
        "the server closes idle or much-used connections: see its keep-alive settings");
 }
 
-void WarnOfImpossible(Exchange& exchange, std::string message) {
-  Warn(exchange, "impossible_value", std::move(message),
-       "the value is kept as it came; do not build on it");
+void WarnOfImpossible(Exchange& exchange, std::string_view code, std::string message) {
+  Warn(exchange, code, std::move(message), "the value is kept as it came; do not build on it");
 }
 
 void WarnOfImpossibleCounts(Exchange& exchange) {
   const Usage& usage = exchange.usage;
   const auto check = [&exchange](std::string_view name, std::optional<int64_t> count) {
     if (count.value_or(0) >= 0) return;
-    WarnOfImpossible(exchange, "the server counts " + Number(*count) + " " + std::string(name));
+    WarnOfImpossible(exchange, "impossible_count",
+                     "the server counts " + Number(*count) + " " + std::string(name));
   };
   check("prompt tokens", usage.prompt_tokens);
   check("cached tokens", usage.cached_tokens);
   check("completion tokens", usage.completion_tokens);
   if (usage.cached_tokens && usage.prompt_tokens && *usage.cached_tokens > *usage.prompt_tokens) {
-    WarnOfImpossible(exchange, "the server counts " + Number(*usage.cached_tokens) +
-                                   " cached tokens in a prompt of " + Number(*usage.prompt_tokens));
+    WarnOfImpossible(exchange, "impossible_count",
+                     "the server counts " + Number(*usage.cached_tokens) +
+                         " cached tokens in a prompt of " + Number(*usage.prompt_tokens));
   }
   if (usage.completion_tokens && exchange.outcome == Outcome::kOk &&
       *usage.completion_tokens >= 0 && *usage.completion_tokens < exchange.stream.token_events) {
-    WarnOfImpossible(exchange, "the server counts " + Number(*usage.completion_tokens) +
-                                   " generated tokens, but " +
-                                   Number(exchange.stream.token_events) +
-                                   " events carried generated output");
+    WarnOfImpossible(exchange, "impossible_count",
+                     "the server counts " + Number(*usage.completion_tokens) +
+                         " generated tokens, but " + Number(exchange.stream.token_events) +
+                         " events carried generated output");
   }
 }
 
@@ -178,16 +179,18 @@ void WarnOfImpossibleTimes(Exchange& exchange) {
   const Marks& marks = exchange.marks;
   if (!marks.first_token) return;
   if (marks.request_sent && *marks.first_token < *marks.request_sent) {
-    WarnOfImpossible(exchange, "the first token came before the request was sent");
+    WarnOfImpossible(exchange, "token_before_request",
+                     "the first token came before the request was sent");
     return;
   }
   const std::optional<int64_t> round_trip_ns = exchange.connection.round_trip_ns;
   if (!marks.connected || !round_trip_ns) return;
   const int64_t after_ns = *marks.first_token - *marks.connected;
   if (after_ns >= *round_trip_ns) return;
-  WarnOfImpossible(exchange, "the first token came " + FormatDuration(after_ns) +
-                                 " after connecting, less than one round trip (" +
-                                 FormatDuration(*round_trip_ns) + ")");
+  WarnOfImpossible(exchange, "ttft_below_round_trip",
+                   "the first token came " + FormatDuration(after_ns) +
+                       " after connecting, less than one round trip (" +
+                       FormatDuration(*round_trip_ns) + ")");
 }
 
 }  // namespace

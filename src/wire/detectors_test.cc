@@ -62,11 +62,11 @@ TEST(Detectors, WarnOfTwoFamiliesAndOfFaults) {
 TEST(Detectors, KnowThatATokenNeedsARoundTrip) {
   Exchange exchange = Good();
   exchange.marks.first_token = MonoTime{79'000};
-  EXPECT_THAT(Codes(exchange), ElementsAre("impossible_value"));
+  EXPECT_THAT(Codes(exchange), ElementsAre("ttft_below_round_trip"));
   exchange.marks.first_token = MonoTime{80'000};
   EXPECT_THAT(Codes(exchange), IsEmpty());
   exchange.marks.first_token = MonoTime{59'000};
-  EXPECT_THAT(Codes(exchange), ElementsAre("impossible_value"));
+  EXPECT_THAT(Codes(exchange), ElementsAre("token_before_request"));
 }
 
 TEST(Detectors, SeeAKeptConnectionThatDied) {
