@@ -44,9 +44,10 @@ class NullServer {
 
   Status Start() {
     ASSIGN_OR_RETURN(server_, http::Server::Listen({}));
-    server_->Start([this](http::Request request, std::shared_ptr<http::ResponseWriter> writer) {
-      Accept(request, std::move(writer));
-    });
+    server_->Start(
+        [this](const http::Request& request, std::shared_ptr<http::ResponseWriter> writer) {
+          Accept(request, std::move(writer));
+        });
     return {};
   }
 
@@ -173,7 +174,7 @@ Result<results::CalibrationRow> Measure(Shape shape) {
     }
     played = server.Play();
   }
-  RETURN_IF_ERROR(played);
+  if (!played.ok()) return played.error();
   stats::Sample sample;
   for (int stream = 0; stream < shape.streams; ++stream) {
     RETURN_IF_ERROR(

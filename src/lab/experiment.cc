@@ -50,9 +50,9 @@ class Experiment {
                          : result_.interrupted                      ? "interrupted"
                                                                     : "complete";
     const Status finished = store_.FinishRun(*result_.run.id, result_.run.status);
-    RETURN_IF_ERROR(attempts);
-    RETURN_IF_ERROR(finished);
-    RETURN_IF_ERROR(stopped);
+    for (const Status* const status : {&attempts, &finished, &stopped}) {
+      if (!status->ok()) return status->error();
+    }
     ASSIGN_OR_RETURN(result_.run, store_.LoadRun(*result_.run.id));
     return std::move(result_);
   }

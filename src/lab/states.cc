@@ -172,7 +172,9 @@ class Builder {
     // What the template puts before the salt is told by the second of two prompts whose salts
     // differ: a server that has just started has nothing cached for the first.
     if (!context_.forced_prefix_tokens) {
-      if (const Why why = PrimeOther(nullptr)) return why;
+      std::optional<int64_t> told;
+      const Why why = PrimeOther(&told);
+      if (why || !told) return why;
     }
     return PrimeOther(&context_.forced_prefix_tokens);
   }

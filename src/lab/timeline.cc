@@ -138,7 +138,10 @@ TimelineResult ComputeStages(const TimelineInput& input) {
     sent = std::max(sent, segments.front().start_ns);
     back = std::max(sent, segments.back().end_ns);
   }
-  ledger.Give(Stage::kTransport, Uncovered(segments, begin, sent), StageSource::kClient);
+  // A server may begin while the client's write has yet to return: what it reports comes first.
+  if (!input.has_timeline) GiveReportedPrefill(input, ledger, result.warnings);
+  ledger.Give(Stage::kTransport, std::min(Uncovered(segments, begin, sent), ledger.rest_ns()),
+              StageSource::kClient);
   ledger.Give(Stage::kTransport, Uncovered(segments, back, ttft), StageSource::kClient);
 
   if (input.has_timeline) {
@@ -146,8 +149,6 @@ TimelineResult ComputeStages(const TimelineInput& input) {
                               Stage::kPrefill, Stage::kFirstDecode}) {
       ledger.Zero(stage, StageSource::kServer);
     }
-  } else {
-    GiveReportedPrefill(input, ledger, result.warnings);
   }
   result.stages = ledger.Close();
   return result;

@@ -99,6 +99,15 @@ TEST(Timeline, LeavesAForeignServersTimeUnattributedExceptItsReportedPrefill) {
   EXPECT_FALSE(stages[static_cast<size_t>(Stage::kWeights)].ns.has_value());
 }
 
+TEST(Timeline, GivesAPrefillThatBeganBeforeTheWriteReturnedItsWholeTime) {
+  TimelineInput input = Warm();
+  input.reported_prefill_ns = 950;
+  const results::Stages stages = ComputeStages(input).stages;
+  EXPECT_EQ(Of(stages, Stage::kPrefill), 950);
+  EXPECT_EQ(Of(stages, Stage::kTransport), 50);
+  EXPECT_EQ(Of(stages, Stage::kUnattributed), 0);
+}
+
 TEST(Timeline, RefusesAReportedPrefillThatIsLongerThanTheWait) {
   TimelineInput input = Warm();
   input.reported_prefill_ns = 5000;
