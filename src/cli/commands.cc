@@ -11,6 +11,7 @@ constexpr auto kCommands = std::to_array<Command>({
     {"probe", "send one request and show its whole first-token timeline", RunProbe},
     {"report", "a stored run as a table, JSON, CSV or a trace", RunReport},
     {"compare", "two runs or conditions, with intervals and a verdict", RunCompare},
+    {"explain", "where the time went, which layer was cold, what to try next", RunExplain},
     {"serve", "the built-in server: OpenAI-compatible, tells its own state", RunServe},
     {"state", "which layers are warm right now (reads only, warms nothing)", RunState},
     {"warm", "bring a file into the page cache, and prove it", RunWarm},

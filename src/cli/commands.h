@@ -20,6 +20,7 @@ int RunMeasure(int argc, const char* const* argv);
 int RunProbe(int argc, const char* const* argv);
 int RunReport(int argc, const char* const* argv);
 int RunCompare(int argc, const char* const* argv);
+int RunExplain(int argc, const char* const* argv);
 int RunList(int argc, const char* const* argv);
 int RunImport(int argc, const char* const* argv);
 int RunServe(int argc, const char* const* argv);

@@ -1,0 +1,185 @@
+#include "explain/next_step.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <string_view>
+
+#include "base/units.h"
+#include "stats/verdict.h"
+
+namespace rouse::explain {
+namespace {
+
+// The two ends of a one-layer contrast: what the base needs beside its defaults, and the change.
+struct Isolation {
+  std::string_view layer;
+  std::string_view base_name;
+  std::string_view base_state;
+  std::string_view name;
+  std::string_view change;
+};
+constexpr std::array<Isolation, 7> kIsolations{{
+    {"model", "warm", "", "model unloaded", "state = { model = \"unloaded\" }"},
+    {"process", "model unloaded", "model = \"unloaded\"", "process new",
+     "state = { process = \"new\" }"},
+    {"page_cache", "model unloaded", "model = \"unloaded\"", "page cache cold",
+     "state = { page_cache = \"cold\" }"},
+    {"prefix_cache", "warm", "", "prefix hit", "state = { prefix_cache = \"hit\" }"},
+    {"connection", "warm", "", "connection kept", "state = { connection = \"reused\" }"},
+    {"background", "warm", "", "busy", "state = { background = \"cpu\" }"},
+    {"memory_pressure", "warm", "", "memory short", "state = { memory_pressure = \"4GiB\" }"},
+}};
+
+// The layers that `rouse measure --preset quick` changes one by one, in the order of the chain.
+constexpr std::array<std::string_view, 4> kChain = {"model", "process", "page_cache",
+                                                    "prefix_cache"};
+constexpr int64_t kEnoughForInterval = 6;
+constexpr int64_t kMostRepeats = 60;
+
+std::string TargetToml(const results::Run& run) {
+  if (run.target.empty() || run.target == "builtin") {
+    const std::string model = run.model.empty() ? "smollm2-135m" : run.model;
+    return "kind = \"builtin\"\nmodel = \"" + model + "\"\n";
+  }
+  const auto file = run.environment.find("model_file");
+  std::string text;
+  if (run.target.find("://") != std::string::npos) {
+    text = "kind = \"url\"\nurl = \"" + run.target + "\"\n";
+  } else {
+    text = "kind = \"command\"\ncommand = '''" + run.target + "'''\n";
+  }
+  if (!run.model.empty()) text += "model = \"" + run.model + "\"\n";
+  if (file != run.environment.end()) text += "model_file = \"" + file->second + "\"\n";
+  return text;
+}
+
+bool Builtin(const results::Run& run) { return run.target.empty() || run.target == "builtin"; }
+
+// What a foreign server cannot be brought into by itself: a command unloads by ending its process.
+const Isolation* IsolationOf(const results::Run& run, const std::string& layer) {
+  std::string wanted = layer;
+  if (!Builtin(run) && wanted == "model") wanted = "process";
+  const auto found = std::find_if(kIsolations.begin(), kIsolations.end(),
+                                  [&](const Isolation& row) { return row.layer == wanted; });
+  return found == kIsolations.end() ? nullptr : &*found;
+}
+
+std::string Plan(const results::Run& run, const Isolation& isolation) {
+  std::string text = "rouse measure /dev/stdin <<'PLAN'\n[experiment]\nname = \"";
+  text += std::string(isolation.layer) + "\"\nrepeat = 10\n[target]\n" + TargetToml(run);
+  text += "[[condition]]\nname = \"" + std::string(isolation.base_name) + "\"\n";
+  if (!isolation.base_state.empty()) {
+    text += "state = { " + std::string(isolation.base_state) + " }\n";
+  }
+  text += "[[condition]]\nname = \"" + std::string(isolation.name) + "\"\nbase = \"" +
+          std::string(isolation.base_name) + "\"\n" + std::string(isolation.change) + "\nPLAN";
+  return text;
+}
+
+std::string TargetFlag(const results::Run& run) {
+  if (Builtin(run)) return run.model.empty() ? "" : " --model " + ShellQuoted(run.model);
+  std::string flag = " --target ";
+  flag += run.target.find("://") != std::string::npos ? ShellQuoted(run.target)
+                                                      : ShellQuoted("cmd:" + run.target);
+  if (!run.model.empty()) flag += " --model " + ShellQuoted(run.model);
+  return flag;
+}
+
+}  // namespace
+
+std::string ShellQuoted(const std::string& text) {
+  const bool plain = !text.empty() && std::all_of(text.begin(), text.end(), [](char c) {
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
+           std::string_view("._-/:=,+@%").find(c) != std::string_view::npos;
+  });
+  if (plain) return text;
+  std::string quoted = "'";
+  for (const char c : text) quoted += c == '\'' ? std::string("'\\''") : std::string(1, c);
+  return quoted + "'";
+}
+
+NextStep IsolateLayer(const results::Run& run, const std::string& layer, double idle_ns,
+                      const std::string& why) {
+  if (layer == "idle") {
+    const int64_t idle_s = std::max<int64_t>(1, std::llround(idle_ns / 1e9));
+    return {why, "rouse measure" + TargetFlag(run) + " --idle 0s," + std::to_string(idle_s) + "s"};
+  }
+  // Foreign servers over a URL: only what can be set from outside.
+  const Isolation* const isolation = IsolationOf(run, layer);
+  if (isolation == nullptr) {
+    return {why, "rouse measure" + TargetFlag(run) + " --repeat 10 --only warm"};
+  }
+  const bool in_quick = std::find(kChain.begin(), kChain.end(), layer) != kChain.end();
+  if (Builtin(run) && in_quick) {
+    // The quick preset's own chain ends with a new process, so that is the page cache's base there.
+    const std::string base =
+        layer == "page_cache" ? "process new" : std::string(isolation->base_name);
+    return {why, "rouse measure --preset quick" + TargetFlag(run) + " --repeat 10 --only " +
+                     ShellQuoted(base) + " --only " + ShellQuoted(std::string(isolation->name))};
+  }
+  return {why, Plan(run, *isolation)};
+}
+
+NextStep NextAfterAttempt(const results::Run& run, const AttemptExplanation& explanation,
+                          std::span<const Contrast> contrasts) {
+  const std::string again = "rouse measure" + TargetFlag(run) + " --repeat 10";
+  if (explanation.reference.profile.n == 0) {
+    return {"One attempt has nothing to be compared with; measure what is usual here:", again};
+  }
+  if (!explanation.attribution || explanation.attribution->claims.empty()) {
+    return {"No evidence points to a layer; see whether it comes again:", again};
+  }
+  const Claim& first = explanation.attribution->claims.front();
+  const CauseRow& row = RowOf(first.cause);
+  const std::string layer(row.layer);
+  const bool proved = std::any_of(contrasts.begin(), contrasts.end(), [&](const Contrast& each) {
+    return each.layer == layer && each.grade == Grade::kProved;
+  });
+  if (proved) {
+    return {"That layer's cost is proved in this run; what idling loses is the next question:",
+            "rouse measure" + TargetFlag(run) + " --idle 0s,1m,10m"};
+  }
+  if (layer.empty() || layer == "prompt_tokens") {
+    return {"No plan can set that from here; see whether it comes again:", again};
+  }
+  return IsolateLayer(run, layer, 0,
+                      "The contrast that changes only this layer (" + layer + ") would settle it:");
+}
+
+NextStep NextAfterRun(const results::Run& run, std::span<const Contrast> contrasts) {
+  for (const Contrast& contrast : contrasts) {
+    const int64_t n = std::min(contrast.n_condition, contrast.n_base);
+    const bool open = contrast.grade == Grade::kUndecided ||
+                      (contrast.grade == Grade::kNoCost && contrast.cost.value > 0 &&
+                       contrast.cost.ci->low <= 0 && contrast.cost.ci->high > 0);
+    if (!open) continue;
+    int64_t repeats = kEnoughForInterval;
+    if (contrast.cost.ci && contrast.cost.value) {
+      const std::optional<int64_t> needed =
+          stats::NeededN(n, *contrast.cost.value, contrast.cost.ci->low, 0);
+      // An effect that needs hundreds of attempts to be seen is too small to be worth it here.
+      if (!needed || *needed > kMostRepeats) continue;
+      repeats = std::max(*needed, n + 1);
+    }
+    if (run.kind == "import") continue;
+    return {"\"" + contrast.condition + "\" against \"" + contrast.base +
+                "\" is not decided; more attempts would:",
+            "rouse measure" + TargetFlag(run) + " --repeat " + std::to_string(repeats) +
+                " --only " + ShellQuoted(contrast.base) + " --only " +
+                ShellQuoted(contrast.condition)};
+  }
+  for (const std::string_view layer : kChain) {
+    const bool changed = std::any_of(contrasts.begin(), contrasts.end(),
+                                     [&](const Contrast& each) { return each.layer == layer; });
+    if (changed) continue;
+    if (!Builtin(run) && layer == "model") continue;
+    return IsolateLayer(
+        run, std::string(layer), 0,
+        "No contrast of this run changes " + std::string(layer) + "; this one does:");
+  }
+  return {"Which of these layers does idling lose, and after how long?",
+          "rouse measure" + TargetFlag(run) + " --idle 0s,1m,10m"};
+}
+
+}  // namespace rouse::explain
