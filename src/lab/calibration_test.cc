@@ -12,7 +12,7 @@ TEST(Calibration, MeasuresEveryTokenOfOneAndOfSixtyFourStreams) {
   ASSERT_TRUE(rows.ok()) << rows.error().message();
   ASSERT_EQ(rows->size(), 2U);
   EXPECT_EQ((*rows)[0].streams, 1);
-  EXPECT_EQ((*rows)[0].samples, 300);
+  EXPECT_EQ((*rows)[0].samples, 400);
   EXPECT_EQ((*rows)[1].streams, 64);
   EXPECT_EQ((*rows)[1].samples, 64 * 25);
   for (const results::CalibrationRow& row : *rows) {

@@ -99,6 +99,17 @@ TEST(ImpossibleValues, FlagAnUnattributedRestAboveTwoPercentAndOneMillisecond) {
   EXPECT_THAT(Codes(Warm(), attempt), ElementsAre("unattributed_large"));
 }
 
+TEST(ImpossibleValues, FlagCachedTokensWithAnEmptyPrefix) {
+  Attempt attempt = Sound();
+  results::LayerReading& reading = attempt.state_after["prefix_cache"];
+  reading.wanted = "empty";
+  reading.reached = true;
+  EXPECT_THAT(Codes(Warm(), attempt), IsEmpty());
+  reading.reached = false;
+  reading.detail = "7 cached tokens";
+  EXPECT_THAT(Codes(Warm(), attempt), ElementsAre("cached_tokens_with_empty_prefix"));
+}
+
 TEST(ImpossibleValues, FlagATokenAtTheMomentOfSending) {
   Attempt attempt = Sound();
   attempt.marks = {};

@@ -520,12 +520,19 @@ def test_doctor_names_the_command_that_switches_delay_accounting_on(run_rouse):
     assert "sysctl kernel.task_delayacct=1" in row["widen"]
 
 
-def test_doctor_calibrates_the_client(run_rouse):
-    rows = run_rouse("doctor", "--calibrate", "--json").json()["calibration"]
-    assert [row["streams"] for row in rows] == [1, 64]
-    for row in rows:
-        assert 0 < row["median_ns"] <= row["max_ns"]
-        assert row["p99_ns"] is None or row["median_ns"] <= row["p99_ns"] <= row["max_ns"]
+def test_doctor_calibrates_the_client_and_does_nothing_else(run_rouse):
+    answer = run_rouse("doctor", "--calibrate", "--json", "--model", "/nowhere/at-all.gguf")
+    assert answer.status == 0, answer.stderr
+    value = answer.json()
+    assert sorted(value) == ["calibration", "schema"]
+    assert [row["streams"] for row in value["calibration"]] == [1, 64]
+    for row in value["calibration"]:
+        assert row["samples"] >= 400
+        assert 0 < row["median_ns"] <= row["p99_ns"] <= row["max_ns"]
+    text = run_rouse("doctor", "--calibrate").stdout
+    assert text.startswith("Client overhead ")
+    assert "unknown" not in text and "page_cache" not in text
+    assert max(map(len, text.splitlines())) <= 88
 
 
 @as_root
