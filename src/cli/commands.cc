@@ -22,6 +22,7 @@ constexpr auto kCommands = std::to_array<Command>({
     {"doctor", "what this machine lets us set, prove and observe; how to widen it", RunDoctor},
     {"list", "the stored runs", RunList},
     {"import", "attempts that were measured elsewhere, as a new run", RunImport},
+    {"worker", "", RunWorker},
 });
 
 }  // namespace

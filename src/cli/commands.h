@@ -9,7 +9,7 @@ namespace rouse::cli {
 
 struct Command {
   std::string_view name;
-  std::string_view summary;
+  std::string_view summary;  // "" = not listed: started by rouse itself
   // Gets the arguments after the command's name; returns the process's exit status.
   int (*run)(int argc, const char* const* argv);
 };
@@ -31,5 +31,6 @@ int RunEvict(int argc, const char* const* argv);
 int RunPin(int argc, const char* const* argv);
 int RunDoctor(int argc, const char* const* argv);
 int RunSynth(int argc, const char* const* argv);
+int RunWorker(int argc, const char* const* argv);
 
 }  // namespace rouse::cli

@@ -11,6 +11,7 @@
 #include "cli/common.h"
 #include "cli/doctor_checks.h"
 #include "lab/calibration.h"
+#include "lab/targets.h"
 #include "models/catalog.h"
 
 namespace rouse::cli {
@@ -173,7 +174,7 @@ Result<std::string> ModelFile(const std::string& argument, lab::TargetKind targe
     ASSIGN_OR_RETURN(const models::ModelFile model, models::Resolve(argument));
     return model.path;
   }
-  if (target == lab::TargetKind::kUrl) return std::string();
+  if (!lab::RowOf(target).owns_process) return std::string();
   const Result<models::ModelFile> model = models::Resolve(models::kDefaultModel);
   return model.ok() ? model->path : std::string();
 }
@@ -185,10 +186,12 @@ int RunDoctor(int argc, const char* const* argv) {
   CommonFlags flags;
   AddCommonFlags(app, flags);
   std::string target_name = "builtin";
+  std::vector<std::string> kinds;
+  for (const lab::TargetRow& row : lab::Targets()) kinds.emplace_back(row.name);
   std::string model;
   bool calibrate = false;
-  app.add_option("--target", target_name, "The kind of target: builtin, command or url")
-      ->check(CLI::IsMember({"builtin", "command", "url"}))
+  app.add_option("--target", target_name, "The kind of target (no request is sent to any)")
+      ->check(CLI::IsMember(kinds))
       ->capture_default_str();
   app.add_option("--model", model, "The model whose file is looked at: a name or a GGUF file");
   app.add_flag("--calibrate", calibrate,
@@ -200,9 +203,7 @@ int RunDoctor(int argc, const char* const* argv) {
       "widens it.\n\nExample: rouse doctor --calibrate");
   if (const std::optional<int> status = ParseArguments(app, argc, argv)) return *status;
   if (calibrate) return Calibrate(flags.json);
-  const lab::TargetKind target = target_name == "builtin"   ? lab::TargetKind::kBuiltin
-                                 : target_name == "command" ? lab::TargetKind::kCommand
-                                                            : lab::TargetKind::kUrl;
+  const lab::TargetKind target = *lab::TargetKindFromName(target_name);
   const Result<std::string> model_file = ModelFile(model, target);
   if (!model_file.ok()) return Fail(model_file.error());
   const DoctorReport report = Examine(target, *model_file);

@@ -8,6 +8,7 @@
 #include "base/fd.h"
 #include "base/units.h"
 #include "cli/doctor_checks.h"
+#include "lab/targets.h"
 #include "models/catalog.h"
 #include "os/cgroup.h"
 #include "os/gpu.h"
@@ -90,7 +91,7 @@ void ExaminePageCache(lab::TargetKind target, const std::string& model_file, Lay
     row.settable = {true, "fadvise, MADV_POPULATE_READ: tried in " + trial.folder, ""};
   }
   if (model_file.empty()) {
-    const bool is_url = target == lab::TargetKind::kUrl;
+    const bool is_url = !lab::RowOf(target).owns_process;
     row.provable = {
         false,
         is_url ? "the server's model file must be known and local" : "no model is here to look at",
@@ -131,23 +132,40 @@ void ExamineBackground(LayerAbility& row) {
                                       "add psi=1 to the kernel's command line and reboot"};
 }
 
-void ExamineCompileCache(LayerAbility& row) {
+void ExamineCompileCache(lab::TargetKind target, LayerAbility& row) {
+  if (target != lab::TargetKind::kCommand) return;
+  row.settable.widen =
+      "compile_cache_env = \"CUDA_CACHE_PATH\" (or TRITON_CACHE_DIR, XDG_CACHE_HOME) in [target] "
+      "of the plan";
   const bool has_gpu = !os::ListDisplayDevices(os::ProcRoot::Real()).empty();
-  row.settable.yes = false;
-  row.settable.how = has_gpu ? "not in this version; the built-in engine computes on the CPU"
-                             : "the engine computes on the CPU here, which compiles nothing";
-  row.provable = row.settable;
-  row.observable = row.settable;
+  if (!has_gpu) row.settable.how += "; no GPU is here, so most servers compile nothing";
 }
 
 void ExamineProcess(lab::TargetKind target, LayerAbility& row) {
   row.observable = {true, "/proc/PID/stat: pid and start time", ""};
-  if (target != lab::TargetKind::kUrl) return;
+  if (lab::RowOf(target).owns_process) return;
+  row.settable.widen = "rouse measure --target 'cmd:COMMAND {port} {model}'";
   row.observable.how =
       "the process that listens on the URL's port, when it is on this machine and "
       "yours";
-  if (geteuid() != 0)
-    row.observable.widen = "sudo rouse doctor --target url (other users' servers)";
+  if (geteuid() != 0) {
+    row.observable.widen = "sudo rouse doctor --target " +
+                           std::string(lab::TargetKindName(target)) + " (other users' servers)";
+  }
+}
+
+void ExamineModel(lab::TargetKind target, LayerAbility& row) {
+  if (target == lab::TargetKind::kUrl) {
+    row.settable.widen =
+        "rouse measure --target KIND:URL, KIND one of llama-server, ollama, "
+        "llama-swap, vllm";
+  }
+  if (target == lab::TargetKind::kLlamaServer) {
+    row.settable.widen = "llama-server --models-dir DIRECTORY (router mode)";
+  }
+  if (target == lab::TargetKind::kVllm) {
+    row.settable.widen = "VLLM_SERVER_DEV_MODE=1 vllm serve MODEL --enable-sleep-mode";
+  }
 }
 
 }  // namespace
@@ -157,15 +175,12 @@ std::vector<LayerAbility> ExamineLayers(lab::TargetKind target, const std::strin
   for (const lab::LayerRow& layer : lab::Layers()) {
     LayerAbility row;
     row.layer = layer.name;
-    const bool settable = lab::CanSet(layer, target);
-    row.settable = {settable,
-                    settable ? std::string(layer.how_set)
-                             : "not on a target of kind " +
-                                   std::string(lab::TargetKindName(target)) + " in this version",
-                    ""};
-    // What cannot be set away from its default in this version has no proof in the table either.
-    const bool has_proof = !layer.proof.empty() && layer.proof != "none";
-    row.provable = has_proof ? Ability{true, std::string(layer.proof), ""} : row.settable;
+    const lab::TargetLayer& on = lab::RowOf(target).On(layer.layer);
+    std::string how(on.set.empty() ? on.limit : on.set);
+    if (!on.set.empty() && !on.limit.empty()) how += "; " + std::string(on.limit);
+    row.settable = {!on.set.empty(), how, ""};
+    row.provable = on.proof.empty() ? Ability{false, std::string(on.limit), ""}
+                                    : Ability{true, std::string(on.proof), ""};
     row.observable = row.provable;
     switch (layer.layer) {
       case lab::Layer::kPageCache:
@@ -175,16 +190,17 @@ std::vector<LayerAbility> ExamineLayers(lab::TargetKind target, const std::strin
         ExamineMemoryPressure(row);
         break;
       case lab::Layer::kCompileCache:
-        ExamineCompileCache(row);
+        ExamineCompileCache(target, row);
         break;
       case lab::Layer::kProcess:
         ExamineProcess(target, row);
         break;
-      case lab::Layer::kPrefixCache:
       case lab::Layer::kModel:
-        if (target != lab::TargetKind::kBuiltin) {
-          row.provable = {false, "only where the server tells it: " + std::string(layer.proof), ""};
-          row.observable = row.provable;
+        ExamineModel(target, row);
+        break;
+      case lab::Layer::kPrefixCache:
+        if (target == lab::TargetKind::kVllm) {
+          row.provable.widen = "vllm serve MODEL --enable-prompt-tokens-details";
         }
         break;
       case lab::Layer::kBackground:

@@ -21,6 +21,7 @@ void PrintOverview() {
       ": why a local LLM's first token is late, measured so that the answer holds\n\n"
       "Usage: rouse COMMAND [ARGUMENTS]\n\n";
   for (const Command& command : Commands()) {
+    if (command.summary.empty()) continue;
     text += "  ";
     text += command.name;
     text.append(command.name.size() < 10 ? 10 - command.name.size() : 1, ' ');
@@ -64,7 +65,7 @@ int Main(int argc, const char* const* argv) {
   std::vector<std::string_view> names;
   for (const Command& command : Commands()) {
     if (command.name == name) return command.run(argc - 2, argv + 2);
-    names.push_back(command.name);
+    if (!command.summary.empty()) names.push_back(command.name);
   }
   std::string message = "unknown command \"" + std::string(name) + "\"";
   const std::string nearest = NearestName(name, names);

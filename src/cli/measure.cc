@@ -268,7 +268,8 @@ int Measure(const MeasureFlags& flags, const lab::Plan& plan, uint64_t seed,
                                              ? EngineFacts()
                                              : std::map<std::string, std::string>(),
                           .calibrate = true,
-                          .resume_run = resume_run},
+                          .resume_run = resume_run,
+                          .loads = &lab::RealLoadMaker()},
                          events);
   progress.Clear();
   if (!result.ok()) return Fail(result.error());

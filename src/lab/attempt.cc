@@ -5,10 +5,12 @@
 #include <nlohmann/json.hpp>
 
 #include "base/units.h"
+#include "lab/attempt_loads.h"
 #include "lab/checks.h"
 #include "lab/counters.h"
 #include "lab/exchange_mapping.h"
 #include "lab/server_report.h"
+#include "lab/targets.h"
 #include "lab/timeline.h"
 
 namespace rouse::lab {
@@ -30,7 +32,7 @@ bool Interrupted(const AttemptContext& context) {
 }
 
 bool HasProcess(const AttemptContext& context) {
-  return context.states.target.kind() != TargetKind::kUrl;
+  return RowOf(context.states.target.kind()).owns_process;
 }
 
 bool TakesMessages(wire::Api api) {
@@ -191,7 +193,8 @@ class Runner {
   Runner(AttemptContext& context, const ScheduledAttempt& scheduled)
       : context_(context),
         condition_(context.states.plan.conditions[scheduled.condition]),
-        scheduled_(scheduled) {}
+        scheduled_(scheduled),
+        loads_(context.states, condition_) {}
 
   Attempt Run() {
     Fill();
@@ -205,6 +208,7 @@ class Runner {
     const CounterSnapshot before = ReadCounters(context_.proc, context_.states.target.Tree());
     attempt_.started_wall_ns = WallNowNs();
     attempt_.suspended_ns = SuspendedNs();
+    loads_.MarkSend();
     const Result<Sent> sent =
         Send(context_, condition_, preparation_.setup, context_.states.plan.timeout_ns);
     if (!sent.ok()) return End(Outcome::kTargetExited, sent.error().message());
@@ -215,13 +219,16 @@ class Runner {
     }
     const bool died = TargetDied(context_, attempt_.outcome);
     const std::vector<int> tree = died ? std::vector<int>() : context_.states.target.Tree();
-    StoreCounters(before, ReadCounters(context_.proc, tree), HasProcess(context_), attempt_);
+    StoreCounters(before, ReadCounters(context_.proc, tree),
+                  HasProcess(context_) || !before.tree.processes.empty(), attempt_);
     StoreTimeline(context_, *sent, preparation_.setup.spawn_at_send, attempt_);
     if (died && attempt_.outcome != Outcome::kOk) {
       MarkTargetExited(context_, attempt_);
     } else {
       attempt_.state_after = ReadAfter(context_.states, condition_, preparation_, attempt_);
     }
+    loads_.End(sent->intended, sent->exchange.marks.end.value_or(context_.states.clock.Now()),
+               attempt_);
     FlagImpossibleValues(condition_, FileBytes(context_), context_.states.target.tells_timeline(),
                          attempt_);
     JudgeAfter(attempt_);
@@ -263,24 +270,37 @@ class Runner {
       attempt_.warnings.push_back(
           {"not_quiet", "the server was still busy 2 s after its state had been set"});
     }
+    if (const std::string why = loads_.Begin(attempt_); !why.empty()) {
+      attempt_ = End(Outcome::kStateNotReached, why);
+      return false;
+    }
     const int64_t idle_ns = condition_.idle_ns.value_or(0);
     if (!Idle(context_, idle_ns) || Interrupted(context_)) {
       attempt_ = End(Outcome::kInterrupted, "interrupted before the request");
       return false;
     }
+    results::LayerReadings loads;
+    const std::string no_load = loads_.BeforeSend(loads);
     attempt_.state_at_send = ReadWithoutContact(context_.states, condition_, preparation_);
-    const std::string why = WhyNotReached(attempt_.state_at_send);
-    // What an idle time does to a layer is the finding, not a failure to set it.
-    if (!why.empty() && idle_ns == 0) {
-      attempt_ = End(Outcome::kStateNotReached, why);
+    const std::string lost = WhyNotReached(attempt_.state_at_send);
+    attempt_.state_at_send.merge(loads);
+    if (!no_load.empty()) {
+      attempt_ = End(Outcome::kStateNotReached, no_load);
       return false;
     }
-    return true;
+    if (lost.empty()) return true;
+    // What an idle time or the ballast does to a layer is the finding, not a failure to set it.
+    const bool ballast = condition_.Value(Layer::kMemoryPressure) != "none";
+    if (ballast) attempt_.warnings.push_back({"lost_to_ballast", lost});
+    if (ballast || idle_ns > 0) return true;
+    attempt_ = End(Outcome::kStateNotReached, lost);
+    return false;
   }
 
   AttemptContext& context_;
   const Condition& condition_;
   const ScheduledAttempt& scheduled_;
+  AttemptLoads loads_;
   Preparation preparation_;
   Attempt attempt_;
 };
@@ -325,11 +345,10 @@ wire::RequestSpec MakeRequest(const Plan& plan, Target& target, const SendSetup&
   }
   spec.max_tokens = plan.max_tokens;
   spec.timeouts.total_ns = plan.timeout_ns;
-  if (target.tells_timeline()) {
-    nlohmann::json extra = {{"rouse_timeline", true}};
-    if (setup.forbid_prefix) extra["cache_prompt"] = false;
-    spec.extra_body_json = extra.dump();
-  }
+  nlohmann::json extra = nlohmann::json::object();
+  if (target.tells_timeline()) extra["rouse_timeline"] = true;
+  if (setup.forbid_prefix) extra["cache_prompt"] = false;
+  if (!extra.empty()) spec.extra_body_json = extra.dump();
   for (const auto& [header, variable] : plan.target.headers_env) {
     const char* const value = std::getenv(variable.c_str());
     spec.headers.push_back({.name = header, .value = value == nullptr ? "" : value});

@@ -115,7 +115,8 @@ Result<ControlReply> ReadReply(int fd, MonoTime deadline) {
 }  // namespace
 
 Result<ControlReply> CallControl(const std::string& base_url, std::string_view method,
-                                 std::string_view path, std::string_view body, MonoTime deadline) {
+                                 std::string_view path, std::string_view body, MonoTime deadline,
+                                 const ControlHeaders& headers) {
   ASSIGN_OR_RETURN(const wire::Url url, wire::ParseUrl(base_url));
   if (url.tls || !url.unix_path.empty()) {
     return Error(ErrorCode::kUnsupported, "control calls need a plain http:// address");
@@ -124,6 +125,7 @@ Result<ControlReply> CallControl(const std::string& base_url, std::string_view m
   std::string request = std::string(method) + " " + std::string(path) +
                         " HTTP/1.1\r\nHost: " + url.Authority() +
                         "\r\nUser-Agent: rouse/" ROUSE_VERSION "\r\nConnection: close\r\n";
+  for (const auto& [name, value] : headers) request += name + ": " + value + "\r\n";
   if (!body.empty()) {
     request +=
         "Content-Type: application/json\r\nContent-Length: " + std::to_string(body.size()) + "\r\n";

@@ -5,6 +5,8 @@
 
 #include <string>
 #include <string_view>
+#include <utility>
+#include <vector>
 
 #include "base/result.h"
 #include "base/time.h"
@@ -19,8 +21,10 @@ struct ControlReply {
 // METHOD base_url + path, with a JSON body unless `body` is empty. Plain http:// over TCP only.
 // Errors: kTimeout at the deadline, kState when nothing listens or the connection breaks, kCorrupt
 // for an answer that is not HTTP or longer than 4 MiB. Any status is a reply.
+using ControlHeaders = std::vector<std::pair<std::string, std::string>>;
 Result<ControlReply> CallControl(const std::string& base_url, std::string_view method,
-                                 std::string_view path, std::string_view body, MonoTime deadline);
+                                 std::string_view path, std::string_view body, MonoTime deadline,
+                                 const ControlHeaders& headers = {});
 
 // Whether something accepts connections there now (one connect, closed at once).
 bool AcceptsConnections(const std::string& base_url, MonoTime deadline);

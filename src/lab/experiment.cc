@@ -1,6 +1,8 @@
 #include "lab/experiment.h"
 
+#include <nlohmann/json.hpp>
 #include <set>
+#include <utility>
 
 #include "lab/calibration.h"
 #include "lab/environment.h"
@@ -70,9 +72,7 @@ class Experiment {
     run.seed = seed_;
     run.plan_toml = plan_.toml;
     run.plan_hash = PlanHash(plan_);
-    run.target = plan_.target.kind == TargetKind::kBuiltin   ? "builtin"
-                 : plan_.target.kind == TargetKind::kCommand ? "cmd:" + plan_.target.command
-                                                             : plan_.target.url;
+    run.target = TargetText(plan_.target);
     run.model = plan_.target.model;
     run.conditions = ConditionRows(plan_);
     run.hypotheses = plan_.hypotheses;
@@ -137,6 +137,20 @@ class Experiment {
     return idle_ns + rest * (busy_ns_ / begun_);
   }
 
+  // What happened to the machine since the last attempt, be it in this process or before a resume.
+  void NoticeClocks(Attempt& attempt) {
+    const MachineClocks now = parts_.clocks();
+    for (results::Warning& warning : ClockWarnings(clocks_, now)) {
+      attempt.warnings.push_back(std::move(warning));
+    }
+    clocks_ = now;
+    if (now.boot_id.empty()) return;
+    nlohmann::json extra = nlohmann::json::parse(attempt.extra_json, nullptr, false);
+    if (!extra.is_object()) extra = nlohmann::json::object();
+    extra["boot_id"] = now.boot_id;
+    attempt.extra_json = extra.dump();
+  }
+
   // Its first digit counts, the rest is random.
   uint64_t NextSalt() {
     constexpr uint64_t kRest = kSalts / 10;
@@ -153,13 +167,22 @@ class Experiment {
                                      .interrupted = [this] { return Interrupted(); },
                                      .next_salt = [this] { return NextSalt(); },
                                      .running_args = {},
-                                     .forced_prefix_tokens = {}},
+                                     .forced_prefix_tokens = {},
+                                     .loads = parts_.loads},
                           .sender = parts_.sender,
                           .proc = os::ProcRoot::Real(),
                           .interrupt = events_.interrupt};
   }
 
   Status RunAll() {
+    clocks_ = parts_.clocks();
+    // A resumed run compares with the boot that its last attempt was made in.
+    for (const Attempt& attempt : result_.attempts) {
+      const auto extra = nlohmann::json::parse(attempt.extra_json, nullptr, false);
+      if (extra.is_object() && extra.contains("boot_id") && extra["boot_id"].is_string()) {
+        clocks_.boot_id = extra["boot_id"].get<std::string>();
+      }
+    }
     AttemptContext context = MakeContext();
     context.states.send_primer = [&](const SendSetup& setup) { return SendPrimer(context, setup); };
     std::string condition_name;
@@ -175,6 +198,7 @@ class Experiment {
       Attempt attempt = RunAttempt(context, scheduled);
       ++begun_;
       busy_ns_ += parts_.clock.Now() - from - condition.idle_ns.value_or(0);
+      NoticeClocks(attempt);
       if (scheduled.position && cut_.contains(*scheduled.position)) {
         attempt.warnings.push_back({"repeated", "its first try was cut when the run was stopped"});
       }
@@ -210,6 +234,7 @@ class Experiment {
   int64_t begun_ = 0;
   std::set<int64_t> finished_;  // positions of a resumed run
   std::set<int64_t> cut_;
+  MachineClocks clocks_;  // after the last attempt
   ExperimentResult result_;
 };
 

@@ -13,6 +13,7 @@
 #include "base/result.h"
 #include "base/time.h"
 #include "lab/attempt.h"
+#include "lab/machine_clock.h"
 #include "lab/plan.h"
 #include "lab/schedule.h"
 #include "results/attempt.h"
@@ -50,6 +51,10 @@ struct ExperimentParts {
   // marked), the seed is the run's. kUsage when the plan's hash is not the run's, or when the run
   // is complete.
   std::optional<int64_t> resume_run = {};
+  // For memory pressure, background work and the sentinel; null: conditions that need one fail.
+  LoadMaker* loads = nullptr;
+  // Boot, suspended time and wall clock; read after each attempt. Tests script it.
+  std::function<MachineClocks()> clocks = [] { return ReadMachineClocks(os::ProcRoot::Real()); };
 };
 
 struct ExperimentResult {

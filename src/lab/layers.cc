@@ -12,89 +12,48 @@
 namespace rouse::lab {
 namespace {
 
-// One row per layer. A layer that no kind of target can set in this version accepts its default
-// value only, so that a plan never claims a state that nobody brought about.
+// One row per layer.
 constexpr std::array<LayerRow, kLayerCount> kLayers{{
     {.layer = Layer::kConnection,
      .name = "connection",
      .words = "fresh reused",
      .extra = "",
-     .default_value = "fresh",
-     .builtin = true,
-     .command = true,
-     .url = true,
-     .how_set = "a new socket, or the one that the primer used",
-     .proof = "local port and connect time of the request's own socket"},
+     .default_value = "fresh"},
     {.layer = Layer::kPrefixCache,
      .name = "prefix_cache",
      .words = "empty hit",
      .extra = "",
-     .default_value = "empty",
-     .builtin = true,
-     .command = true,
-     .url = true,
-     .how_set = "a salt that begins the prompt, or the same prompt sent once before",
-     .proof = "cached tokens that the server reports with the answer"},
+     .default_value = "empty"},
     {.layer = Layer::kModel,
      .name = "model",
      .words = "loaded unloaded",
      .extra = "",
-     .default_value = "loaded",
-     .builtin = true,
-     .command = true,
-     .url = false,
-     .how_set = "the server's load and unload calls; a new process has none loaded",
-     .proof = "the server's own state, and its memory given back"},
+     .default_value = "loaded"},
     {.layer = Layer::kProcess,
      .name = "process",
      .words = "running new",
      .extra = "",
-     .default_value = "running",
-     .builtin = true,
-     .command = true,
-     .url = false,
-     .how_set = "the old process is ended; the new one is started at the intended send time",
-     .proof = "process id and start time"},
+     .default_value = "running"},
     {.layer = Layer::kPageCache,
      .name = "page_cache",
      .words = "warm cold",
      .extra = "or the resident share of the leading part, such as 0.5",
-     .default_value = "warm",
-     .builtin = true,
-     .command = true,
-     .url = true,
-     .how_set = "posix_fadvise(DONTNEED) without a mapping; reads in file order to warm",
-     .proof = "cachestat"},
+     .default_value = "warm"},
     {.layer = Layer::kCompileCache,
      .name = "compile_cache",
      .words = "kept empty",
      .extra = "",
-     .default_value = "kept",
-     .builtin = false,
-     .command = false,
-     .url = false,
-     .how_set = "not set in this version",
-     .proof = "none"},
+     .default_value = "kept"},
     {.layer = Layer::kMemoryPressure,
      .name = "memory_pressure",
      .words = "none",
      .extra = "or the bytes that a ballast process holds, such as \"2GiB\"",
-     .default_value = "none",
-     .builtin = false,
-     .command = false,
-     .url = false,
-     .how_set = "not set in this version",
-     .proof = "none"},
+     .default_value = "none"},
     {.layer = Layer::kBackground,
      .name = "background",
      .words = "none cpu disk requests",
      .extra = "",
-     .default_value = "none",
-     .builtin = false,
-     .command = false,
-     .url = false,
-     .how_set = "not set in this version",
-     .proof = "none"},
+     .default_value = "none"},
 }};
 
 Error BadValue(const LayerRow& row, std::string_view text) {
@@ -129,18 +88,6 @@ std::string ShortestNumber(double value) {
 
 }  // namespace
 
-std::string_view TargetKindName(TargetKind kind) {
-  switch (kind) {
-    case TargetKind::kBuiltin:
-      return "builtin";
-    case TargetKind::kCommand:
-      return "command";
-    case TargetKind::kUrl:
-      return "url";
-  }
-  return "";
-}
-
 std::span<const LayerRow> Layers() { return kLayers; }
 
 const LayerRow& RowOf(Layer layer) {
@@ -156,18 +103,6 @@ std::optional<Layer> LayerFromName(std::string_view name) {
     if (row.name == name) return row.layer;
   }
   return std::nullopt;
-}
-
-bool CanSet(const LayerRow& row, TargetKind kind) {
-  switch (kind) {
-    case TargetKind::kBuiltin:
-      return row.builtin;
-    case TargetKind::kCommand:
-      return row.command;
-    case TargetKind::kUrl:
-      return row.url;
-  }
-  return false;
 }
 
 Result<std::string> NormalizeLayerValue(Layer layer, std::string_view text) {

@@ -1,6 +1,6 @@
-// The state layers that an experiment can set: one table with every layer's name, values, the
-// targets that can set it and how that is proved. The plan parser, the state code and `rouse
-// doctor` all read this table; nothing else lists layers.
+// The state layers that an experiment can set: one table with every layer's name and values. Which
+// kinds of target can set a layer, and how that is proved, is the table in lab/targets.h. The plan
+// parser, the state code and `rouse doctor` all read these two; nothing else lists layers.
 #pragma once
 
 #include <optional>
@@ -12,8 +12,9 @@
 
 namespace rouse::lab {
 
-enum class TargetKind { kBuiltin, kCommand, kUrl };
-std::string_view TargetKindName(TargetKind kind);  // "builtin", "command", "url"
+// Rows of the table in lab/targets.cc, in its order.
+enum class TargetKind { kBuiltin, kCommand, kUrl, kLlamaServer, kOllama, kLlamaSwap, kVllm };
+std::string_view TargetKindName(TargetKind kind);  // "builtin", "command", "url", "ollama"
 
 enum class Layer {
   kConnection,
@@ -36,12 +37,6 @@ struct LayerRow {
   std::string_view extra;
   // The value that a root condition has when it does not name this layer.
   std::string_view default_value;
-  // Which kinds of target can set it away from the default in this version.
-  bool builtin;
-  bool command;
-  bool url;
-  std::string_view how_set;
-  std::string_view proof;
 };
 
 // In the order of the enum, which is the order in which a person reads them.
@@ -50,7 +45,7 @@ const LayerRow& RowOf(Layer layer);
 std::string_view LayerName(Layer layer);
 std::optional<Layer> LayerFromName(std::string_view name);
 
-// Whether targets of this kind can set the layer.
+// Whether targets of this kind can set the layer away from its default (lab/targets.h).
 bool CanSet(const LayerRow& row, TargetKind kind);
 
 // The value in its stored form ("warm", "0.5", "268435456"), or the sentence "expected ..." as an

@@ -11,6 +11,7 @@
 #include "base/strings.h"
 #include "base/units.h"
 #include "lab/plan_internal.h"
+#include "lab/targets.h"
 
 namespace rouse::lab {
 namespace {
@@ -66,7 +67,10 @@ void AppendTarget(const TargetSpec& target, std::string& out) {
     }
   }
   if (target.kind == TargetKind::kCommand) out += "command = " + Toml(target.command) + "\n";
-  if (target.kind == TargetKind::kUrl) out += "url = " + Toml(target.url) + "\n";
+  if (!RowOf(target.kind).owns_process) out += "url = " + Toml(target.url) + "\n";
+  if (!target.compile_cache_env.empty()) {
+    out += "compile_cache_env = " + Toml(target.compile_cache_env) + "\n";
+  }
   if (!target.args.empty()) out += "args = " + TomlArray(target.args) + "\n";
 }
 
@@ -103,6 +107,14 @@ void AppendHypothesis(const results::HypothesisRow& row, std::string& out) {
          "\nguard = " + TomlArray(row.guards) + "\n";
 }
 
+// "ollama:http://..." -> the kind; empty for a bare URL and for what is no KIND:URL.
+std::optional<TargetKind> KindOfPrefix(const std::string& text) {
+  const size_t colon = text.find(':');
+  if (colon == std::string::npos || text.find("://", colon + 1) == std::string::npos) return {};
+  const std::optional<TargetKind> kind = TargetKindFromName(text.substr(0, colon));
+  return kind && !RowOf(*kind).owns_process ? kind : std::nullopt;
+}
+
 Status OverrideTarget(const PlanOverrides& overrides, TargetSpec& target) {
   if (overrides.target) {
     const std::string& text = *overrides.target;
@@ -119,13 +131,17 @@ Status OverrideTarget(const PlanOverrides& overrides, TargetSpec& target) {
       if (TrimBlanks(target.command).empty()) {
         return Error(ErrorCode::kUsage, "--target cmd: needs a command after the colon");
       }
+    } else if (const std::optional<TargetKind> kind = KindOfPrefix(text)) {
+      target.kind = *kind;
+      target.url = text.substr(text.find(':') + 1);
     } else if (text.find("://") != std::string::npos) {
       target.kind = TargetKind::kUrl;
       target.url = text;
     } else {
       return Error(ErrorCode::kUsage, "--target " + Toml(text) +
                                           " is neither builtin, a URL such as "
-                                          "http://127.0.0.1:8080, nor cmd:COMMAND");
+                                          "http://127.0.0.1:8080, KIND:URL such as "
+                                          "ollama:http://127.0.0.1:11434, nor cmd:COMMAND");
     }
   }
   if (overrides.model) target.model = *overrides.model;
@@ -235,10 +251,29 @@ std::string CanonicalPlan(const Plan& plan) {
   if (plan.seed) out += "seed = " + std::to_string(*plan.seed) + "\n";
   out += "prompt = " + Toml(plan.prompt) + "\nmax_tokens = " + std::to_string(plan.max_tokens) +
          "\ntimeout = " + Nanoseconds(plan.timeout_ns) + "\n";
+  if (plan.sentinel) out += "sentinel = true\n";
   AppendTarget(plan.target, out);
   for (const Condition& condition : plan.conditions) AppendCondition(plan, condition, out);
   for (const results::HypothesisRow& row : plan.hypotheses) AppendHypothesis(row, out);
   return out;
+}
+
+std::string TargetText(const TargetSpec& target) {
+  if (target.kind == TargetKind::kBuiltin) return "builtin";
+  if (target.kind == TargetKind::kCommand) return "cmd:" + target.command;
+  if (target.kind == TargetKind::kUrl) return target.url;
+  return std::string(TargetKindName(target.kind)) + ":" + target.url;
+}
+
+bool WantsSentinel(const Plan& plan) {
+  const auto needs = [](const std::string& guard) {
+    return guard.find("cotenant_slowdown") != std::string::npos;
+  };
+  return plan.sentinel ||
+         std::any_of(plan.hypotheses.begin(), plan.hypotheses.end(),
+                     [&](const results::HypothesisRow& row) {
+                       return std::any_of(row.guards.begin(), row.guards.end(), needs);
+                     });
 }
 
 std::string PlanHash(const Plan& plan) {

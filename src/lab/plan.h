@@ -23,8 +23,10 @@ struct TargetSpec {
   std::string model = "smollm2-135m";  // builtin: a name or a GGUF file; else the request's "model"
   std::string model_file;              // command, url: a local file, for page-cache proofs
   int64_t context = 2048;
-  std::string command;              // "my-server --port {port} --model {model}"
-  std::string url;                  // "http://127.0.0.1:8080"
+  std::string command;  // "my-server --port {port} --model {model}"
+  std::string url;      // "http://127.0.0.1:8080"
+  // command: the variable that names the directory of its compiled kernels ("CUDA_CACHE_PATH").
+  std::string compile_cache_env;
   std::string api = "openai-chat";  // a name of the wire's table of apis
   std::vector<std::string> args;    // appended to the built-in server's or command's arguments
   std::map<std::string, std::string> headers_env;  // header -> environment variable that holds it
@@ -51,6 +53,8 @@ struct Plan {
   std::string prompt = "Reply with one word: what colour is the sky?";
   int64_t max_tokens = 8;
   int64_t timeout_ns = 600'000'000'000;
+  // Run the co-tenant sentinel (lab/contention.h); a guard on cotenant_slowdown asks for it too.
+  bool sentinel = false;
   TargetSpec target;
   std::vector<Condition> conditions;
   std::vector<results::HypothesisRow> hypotheses;
@@ -65,12 +69,17 @@ Result<Plan> LoadPlan(const std::string& path);
 // The plan as TOML with every default written out, keys in a fixed order and no comments. Parsing
 // it gives the same plan, so two plans mean the same exactly when these texts are equal.
 std::string CanonicalPlan(const Plan& plan);
+// The target in one line, as --target takes it: "builtin", "cmd:...", "http://...",
+// "ollama:http://".
+std::string TargetText(const TargetSpec& target);
+// Whether attempts run the sentinel: the plan says so, or a guard needs its metric.
+bool WantsSentinel(const Plan& plan);
 // SHA-256 of the canonical form, hexadecimal.
 std::string PlanHash(const Plan& plan);
 
 // What the command line changes in a plan. Each is checked as the plan's own keys are.
 struct PlanOverrides {
-  std::optional<std::string> target;  // "builtin", a URL, or "cmd:COMMAND"
+  std::optional<std::string> target;  // "builtin", URL, "cmd:COMMAND", or "KIND:URL"
   std::optional<std::string> model;
   std::optional<std::string> model_file;
   std::optional<int64_t> repeat;

@@ -9,6 +9,7 @@
 #include "base/units.h"
 #include "lab/plan.h"
 #include "lab/plan_internal.h"
+#include "lab/targets.h"
 #include "results/attempt.h"
 #include "results/metrics.h"
 
@@ -99,36 +100,61 @@ std::string WhyImpossible(const Condition& condition) {
   return "";
 }
 
-// A state that this kind of target cannot be brought into, or not provably.
-std::string WhyNotOnTarget(const Condition& condition, const TargetSpec& target) {
-  const std::string kind(TargetKindName(target.kind));
+// Layers that need more than their kind of target: a file, a key of [target], another layer.
+std::string WhyNotTogether(const Condition& condition, const TargetSpec& target) {
   const auto wants = [&](Layer layer) {
     return condition.Value(layer) != RowOf(layer).default_value;
   };
-  for (const LayerRow& row : Layers()) {
-    if (!wants(row.layer) || CanSet(row, target.kind)) continue;
-    return std::string(row.name) + " = " + Quoted(condition.Value(row.layer)) +
-           " cannot be set on a target of kind " + Quoted(kind) + " in this version; expected " +
-           Quoted(row.default_value);
-  }
-  if (target.kind == TargetKind::kBuiltin && wants(Layer::kPageCache) && !wants(Layer::kModel)) {
-    return "a loaded model keeps its file's pages mapped, so they cannot leave the page cache: "
-           "page_cache = " +
-           Quoted(condition.Value(Layer::kPageCache)) + " needs model = \"unloaded\"";
+  const auto text = [&](Layer layer) {
+    return std::string(LayerName(layer)) + " = " + Quoted(condition.Value(layer));
+  };
+  const bool builtin = target.kind == TargetKind::kBuiltin;
+  if (builtin && wants(Layer::kPageCache) && !wants(Layer::kModel)) {
+    return "a loaded model keeps its file's pages mapped, so they cannot leave the page cache: " +
+           text(Layer::kPageCache) + " needs model = \"unloaded\"";
   }
   if (target.kind == TargetKind::kCommand && wants(Layer::kModel) && !wants(Layer::kProcess)) {
     return "rouse does not know this server's unload call: on a command, model = \"unloaded\" "
            "needs process = \"new\"";
   }
-  if (target.kind != TargetKind::kBuiltin && wants(Layer::kPageCache) &&
-      target.model_file.empty()) {
-    return "page_cache = " + Quoted(condition.Value(Layer::kPageCache)) +
+  const bool file_known =
+      builtin || !target.model_file.empty() || target.command.find("{model}") != std::string::npos;
+  if (!builtin && wants(Layer::kPageCache) && target.model_file.empty()) {
+    return text(Layer::kPageCache) +
            " needs model_file in [target], the local file whose pages are meant";
   }
-  if (target.kind == TargetKind::kUrl && !condition.target_args.empty()) {
-    return "target_args cannot be given to a server that rouse does not start";
+  if (condition.Value(Layer::kBackground) == "disk" && !file_known) {
+    return "background = \"disk\" needs model_file in [target], the local file that is read";
+  }
+  if (condition.Value(Layer::kBackground) == "requests" && wants(Layer::kModel) &&
+      !wants(Layer::kProcess)) {
+    return "background = \"requests\" would load the model that is to be unloaded";
+  }
+  if (wants(Layer::kCompileCache) && target.compile_cache_env.empty()) {
+    return "compile_cache = \"empty\" needs compile_cache_env in [target], the environment "
+           "variable that tells this server where to keep compiled kernels, such as "
+           "\"CUDA_CACHE_PATH\"";
+  }
+  if (wants(Layer::kCompileCache) && !wants(Layer::kProcess)) {
+    return "a running server has its compiled kernels in memory: compile_cache = \"empty\" needs "
+           "process = \"new\"";
   }
   return "";
+}
+
+// A state that this kind of target cannot be brought into, or not provably.
+std::string WhyNotOnTarget(const Condition& condition, const TargetSpec& target) {
+  const TargetRow& kind = RowOf(target.kind);
+  for (const LayerRow& row : Layers()) {
+    if (condition.Value(row.layer) == row.default_value || kind.Sets(row.layer)) continue;
+    return std::string(row.name) + " = " + Quoted(condition.Value(row.layer)) +
+           " cannot be set on a target of kind " + Quoted(kind.name) + ": " +
+           std::string(kind.On(row.layer).limit) + "; expected " + Quoted(row.default_value);
+  }
+  if (!kind.owns_process && !condition.target_args.empty()) {
+    return "target_args cannot be given to a server that rouse does not start";
+  }
+  return WhyNotTogether(condition, target);
 }
 
 std::optional<size_t> OperatorAt(std::string_view guard, std::string_view& found) {
@@ -149,13 +175,6 @@ constexpr std::array<std::string_view, 2> kGuardWords = {"failure_rate", "cotena
 Error PlanError(std::string_view file, int line, const std::string& what) {
   if (file.empty()) return Error(ErrorCode::kUsage, what);
   return Error(ErrorCode::kUsage, std::string(file) + ":" + std::to_string(line) + ": " + what);
-}
-
-std::optional<TargetKind> TargetKindFromName(std::string_view name) {
-  for (const TargetKind kind : {TargetKind::kBuiltin, TargetKind::kCommand, TargetKind::kUrl}) {
-    if (TargetKindName(kind) == name) return kind;
-  }
-  return std::nullopt;
 }
 
 std::vector<std::string_view> HypothesisMetrics() {

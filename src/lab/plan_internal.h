@@ -35,7 +35,6 @@ struct RawHypothesis {
 // "FILE:LINE: WHAT", of kUsage. Without a file (a change from the command line) only WHAT.
 Error PlanError(std::string_view file, int line, const std::string& what);
 
-std::optional<TargetKind> TargetKindFromName(std::string_view name);
 std::vector<std::string_view> HypothesisMetrics();
 
 Status CheckMargin(const std::string& margin, std::string_view file, int line,

@@ -11,6 +11,7 @@
 #include "base/units.h"
 #include "lab/plan.h"
 #include "lab/plan_internal.h"
+#include "lab/targets.h"
 #include "wire/request.h"
 
 namespace rouse::lab {
@@ -132,6 +133,14 @@ class Section {
     return {};
   }
 
+  Status Boolean(std::string_view key, bool& into) const {
+    const toml::node* const node = Find(key);
+    if (node == nullptr) return {};
+    if (!node->is_boolean()) return WrongType(key, *node, "true or false");
+    into = node->as_boolean()->get();
+    return {};
+  }
+
   Status Strings(std::string_view key, std::vector<std::string>& into) const {
     const toml::node* const node = Find(key);
     if (node == nullptr) return {};
@@ -191,7 +200,8 @@ class Section {
 };
 
 Status ParseExperiment(const Section& section, Plan& plan) {
-  RETURN_IF_ERROR(section.AllowOnly({"name", "repeat", "seed", "prompt", "max_tokens", "timeout"}));
+  RETURN_IF_ERROR(
+      section.AllowOnly({"name", "repeat", "seed", "prompt", "max_tokens", "timeout", "sentinel"}));
   RETURN_IF_ERROR(section.Name(plan.name));
   RETURN_IF_ERROR(section.Integer("repeat", 1, kRepeatLimit, plan.repeat));
   int64_t seed = 0;
@@ -202,6 +212,7 @@ Status ParseExperiment(const Section& section, Plan& plan) {
     return section.Fail(LineOf(*prompt), "\"prompt\" in [experiment] must not be empty");
   }
   RETURN_IF_ERROR(section.Integer("max_tokens", 1, 1'000'000, plan.max_tokens));
+  RETURN_IF_ERROR(section.Boolean("sentinel", plan.sentinel));
   std::optional<int64_t> timeout;
   RETURN_IF_ERROR(section.Duration("timeout", timeout));
   if (!timeout) return {};
@@ -227,10 +238,10 @@ Status ParseHeaders(const Section& target, TargetSpec& spec) {
 }
 
 Status ParseTarget(const Section& section, TargetSpec& spec) {
-  RETURN_IF_ERROR(section.AllowOnly(
-      {"kind", "model", "model_file", "context", "command", "url", "api", "args", "headers_env"}));
+  RETURN_IF_ERROR(section.AllowOnly({"kind", "model", "model_file", "context", "command", "url",
+                                     "api", "args", "headers_env", "compile_cache_env"}));
   std::string kind = "builtin";
-  RETURN_IF_ERROR(section.Choice("kind", {"builtin", "command", "url"}, kind));
+  RETURN_IF_ERROR(section.Choice("kind", TargetKindNames(), kind));
   spec.kind = *TargetKindFromName(kind);
   RETURN_IF_ERROR(section.String("model", spec.model, "a model's name or a GGUF file"));
   RETURN_IF_ERROR(section.String("model_file", spec.model_file, "the path of a local file"));
@@ -239,13 +250,16 @@ Status ParseTarget(const Section& section, TargetSpec& spec) {
   RETURN_IF_ERROR(section.String("url", spec.url, "a URL such as \"http://127.0.0.1:8080\""));
   RETURN_IF_ERROR(section.Choice("api", ApiChoices(), spec.api));
   RETURN_IF_ERROR(section.Strings("args", spec.args));
+  RETURN_IF_ERROR(section.String("compile_cache_env", spec.compile_cache_env,
+                                 "the name of an environment variable"));
   RETURN_IF_ERROR(ParseHeaders(section, spec));
   // Keys that have no meaning for this kind are a mistake, not something to ignore.
-  const std::map<std::string_view, Names> foreign = {
-      {"builtin", {"command", "url", "api", "model_file", "headers_env"}},
-      {"command", {"url", "context"}},
-      {"url", {"command", "args", "context"}}};
-  for (const std::string_view key : foreign.at(kind)) {
+  const bool by_url = !RowOf(spec.kind).owns_process;
+  const Names foreign = kind == "builtin" ? Names{"command",    "url",         "api",
+                                                  "model_file", "headers_env", "compile_cache_env"}
+                        : by_url          ? Names{"command", "args", "context", "compile_cache_env"}
+                                          : Names{"url", "context"};
+  for (const std::string_view key : foreign) {
     if (const toml::node* const node = section.Find(key)) {
       return section.Fail(LineOf(*node),
                           Quoted(key) + " in [target] has no meaning for kind " + Quoted(kind));
@@ -254,7 +268,7 @@ Status ParseTarget(const Section& section, TargetSpec& spec) {
   if (kind == "command") {
     RETURN_IF_ERROR(section.Require("command", "\"my-server --port {port} --model {model}\""));
   }
-  if (kind == "url") RETURN_IF_ERROR(section.Require("url", "\"http://127.0.0.1:8080\""));
+  if (by_url) RETURN_IF_ERROR(section.Require("url", "\"http://127.0.0.1:8080\""));
   return {};
 }
 
@@ -318,10 +332,7 @@ Result<RawCondition> ParseCondition(Section section) {
     raw.target_args.emplace();
     RETURN_IF_ERROR(section.Strings("target_args", *raw.target_args));
   }
-  if (const toml::node* const node = section.Find("compound")) {
-    if (!node->is_boolean()) return section.WrongType("compound", *node, "true or false");
-    raw.compound = node->as_boolean()->get();
-  }
+  RETURN_IF_ERROR(section.Boolean("compound", raw.compound));
   RETURN_IF_ERROR(ParseState(section, raw.name, raw));
   return raw;
 }

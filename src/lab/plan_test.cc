@@ -130,9 +130,33 @@ const std::vector<BadPlan> kBadPlans = {
     {Warm("state = { model = true }\n"),
      "plan.toml:5: \"model\" in state of condition \"warm\" must be a string or a number, not a "
      "boolean"},
-    {Warm("state = { background = \"cpu\" }\n"),
-     "plan.toml:3: condition \"warm\": background = \"cpu\" cannot be set on a target of kind "
-     "\"builtin\" in this version; expected \"none\""},
+    {Warm("state = { compile_cache = \"empty\" }\n"),
+     "plan.toml:3: condition \"warm\": compile_cache = \"empty\" cannot be set on a target of "
+     "kind \"builtin\": its engine computes on the CPU, which compiles nothing; expected "
+     "\"kept\""},
+    {Warm("state = { background = \"gpu\" }\n"),
+     "plan.toml:5: layer \"background\" has no value \"gpu\"; expected \"none\" or \"cpu\" or "
+     "\"disk\" or \"requests\" (did you mean \"cpu\"?) in condition \"warm\""},
+    {Warm("state = { background = \"requests\", model = \"unloaded\" }\n"),
+     "plan.toml:3: condition \"warm\": background = \"requests\" would load the model that is to "
+     "be unloaded"},
+    {Head("[target]\nkind = \"url\"\nurl = \"http://x\"\n[[condition]]\nname = \"a\"\n"
+          "state = { background = \"disk\" }\n"),
+     "plan.toml:6: condition \"a\": background = \"disk\" needs model_file in [target], the local "
+     "file that is read"},
+    {Head("[target]\nkind = \"command\"\ncommand = \"s {port}\"\n[[condition]]\nname = \"a\"\n"
+          "state = { compile_cache = \"empty\", process = \"new\", model = \"unloaded\" }\n"),
+     "plan.toml:6: condition \"a\": compile_cache = \"empty\" needs compile_cache_env in [target], "
+     "the environment variable that tells this server where to keep compiled kernels, such as "
+     "\"CUDA_CACHE_PATH\""},
+    {Head("[target]\nkind = \"command\"\ncommand = \"s {port}\"\ncompile_cache_env = \"X\"\n"
+          "[[condition]]\nname = \"a\"\nstate = { compile_cache = \"empty\" }\n"),
+     "plan.toml:7: condition \"a\": a running server has its compiled kernels in memory: "
+     "compile_cache = \"empty\" needs process = \"new\""},
+    {Head("[target]\nkind = \"ollama\"\n"),
+     "plan.toml:3: [target] needs \"url\": \"http://127.0.0.1:8080\""},
+    {Head("sentinel = 1\n"),
+     "plan.toml:3: \"sentinel\" in [experiment] must be true or false, not a whole number"},
     {Warm("idle = \"soon\"\n"),
      "plan.toml:5: \"idle\" in condition \"warm\": \"soon\" does not start with a number (write "
      "for example 500ms, 10s, 1.5m or 8h)"},
@@ -180,7 +204,7 @@ const std::vector<BadPlan> kBadPlans = {
     {Head("[target]\nkind = \"url\"\nurl = \"http://x\"\n[[condition]]\nname = \"a\"\n"
           "state = { process = \"new\", model = \"unloaded\" }\n"),
      "plan.toml:6: condition \"a\": model = \"unloaded\" cannot be set on a target of kind "
-     "\"url\" in this version; expected \"loaded\""},
+     "\"url\": its load and unload calls are not known; name its kind; expected \"loaded\""},
     {Head("[target]\nkind = \"url\"\nurl = \"http://x\"\n[[condition]]\nname = \"a\"\n"
           "state = { page_cache = \"cold\" }\n"),
      "plan.toml:6: condition \"a\": page_cache = \"cold\" needs model_file in [target], the local "
@@ -450,7 +474,7 @@ TEST(Overrides, RefuseATargetThatCannotReachTheStates) {
   overrides.target = "http://127.0.0.1:8080";
   EXPECT_EQ(ApplyOverrides(overrides, plan).error().message(),
             "condition \"model unloaded\": model = \"unloaded\" cannot be set on a target of kind "
-            "\"url\" in this version; expected \"loaded\"");
+            "\"url\": its load and unload calls are not known; name its kind; expected \"loaded\"");
   plan = Parsed(FindPreset("quick")->toml);
   overrides.only = {"warm", "prefix hit"};
   EXPECT_TRUE(ApplyOverrides(overrides, plan).ok());

@@ -1,5 +1,7 @@
 #include "lab/schedule.h"
 
+#include "lab/targets.h"
+
 #include <sys/random.h>
 
 #include <algorithm>
@@ -68,9 +70,12 @@ void AppendConditionText(const Plan& plan, const Condition& condition, std::stri
   out += "\n";
   for (const LayerRow& row : Layers()) {
     const std::string& value = condition.Value(row.layer);
-    if (!CanSet(row, plan.target.kind) && value == row.default_value) continue;
+    const TargetLayer& on_target = RowOf(plan.target.kind).On(row.layer);
+    const bool shown = row.layer < Layer::kCompileCache || value != row.default_value;
+    if (!shown || on_target.set.empty()) continue;
     out += "    " + Padded(std::string(row.name) + " = " + value, 28) +
-           "proved by: " + std::string(row.proof) + "\n";
+           "proved by: " + std::string(on_target.proof.empty() ? "nothing can" : on_target.proof) +
+           "\n";
   }
   if (condition.idle_ns.value_or(0) > 0) {
     out += "    idle = " + FormatDuration(*condition.idle_ns) + "\n";

@@ -6,6 +6,7 @@
 #include <cstdio>
 
 #include "base/units.h"
+#include "lab/targets.h"
 #include "os/process_tree_counters.h"
 
 namespace rouse::lab {
@@ -25,10 +26,6 @@ constexpr double kWarmAtLeast = 0.99;
 constexpr double kColdAtMost = 0.01;
 constexpr double kFractionWithin = 0.02;
 
-// A server whose cache works in blocks may evaluate up to one block again on a hit. 1 for the
-// built-in server; 16 is the default of the servers that use blocks.
-constexpr int64_t kForeignBlockTokens = 16;
-
 // Two salts may begin with the same digits by chance, which a cache of many prompts then finds.
 constexpr int64_t kChanceTokens = 2;
 
@@ -42,7 +39,12 @@ std::string Percent(double ratio) {
 
 bool IsNew(const Condition& condition) { return condition.Value(Layer::kProcess) == "new"; }
 bool IsLoaded(const Condition& condition) { return condition.Value(Layer::kModel) == "loaded"; }
-bool HasProcess(const StateContext& context) { return context.target.kind() != TargetKind::kUrl; }
+const TargetRow& KindOf(const StateContext& context) { return RowOf(context.target.kind()); }
+bool HasProcess(const StateContext& context) { return KindOf(context).owns_process; }
+// Whether the server itself can be asked to load and unload, and tells its state.
+bool HasModelCalls(const StateContext& context) {
+  return KindOf(context).Sets(Layer::kModel) && context.target.kind() != TargetKind::kCommand;
+}
 
 // What went wrong on the way to a state, or nothing.
 using Why = std::optional<std::string>;
@@ -54,13 +56,13 @@ class Builder {
 
   Result<Preparation> Run() {
     preparation_.setup.salt_text = SaltText(context_.next_salt());
-    preparation_.setup.forbid_prefix = context_.target.kind() == TargetKind::kBuiltin &&
-                                       condition_.Value(Layer::kPrefixCache) == "empty";
+    preparation_.setup.forbid_prefix =
+        KindOf(context_).takes_cache_prompt && condition_.Value(Layer::kPrefixCache) == "empty";
     preparation_.setup.reuse_connection = condition_.Value(Layer::kConnection) == "reused";
     preparation_.setup.spawn_at_send = IsNew(condition_);
     using Step = Why (Builder::*)();
     for (const Step step : {&Builder::Process, &Builder::Model, &Builder::PageCacheLayer,
-                            &Builder::Primers, &Builder::Prove}) {
+                            &Builder::CompileCacheLayer, &Builder::Primers, &Builder::Prove}) {
       if (context_.interrupted && context_.interrupted()) {
         return Error(ErrorCode::kInterrupted, "interrupted");
       }
@@ -120,8 +122,7 @@ class Builder {
   }
 
   Why Model() {
-    if (!HasProcess(context_) || IsNew(condition_)) return std::nullopt;
-    if (context_.target.kind() == TargetKind::kCommand) return std::nullopt;
+    if (!HasModelCalls(context_) || IsNew(condition_)) return std::nullopt;
     const Result<ServerState> state = context_.target.ReadState();
     if (!state.ok()) return "the server does not tell its state: " + state.error().message();
     if (state->model_loaded == IsLoaded(condition_)) return std::nullopt;
@@ -150,6 +151,15 @@ class Builder {
     return warmed.ok() ? Why() : Why("cannot warm the page cache: " + warmed.error().message());
   }
 
+  // Only before a new process: a running one has its kernels in memory (the plan is checked).
+  Why CompileCacheLayer() {
+    const CompileCache* const cache = context_.target.compile_cache();
+    if (cache == nullptr || condition_.Value(Layer::kCompileCache) != "empty") return std::nullopt;
+    Say("emptying the compile cache");
+    const Status emptied = cache->Empty();
+    return emptied.ok() ? Why() : Why(emptied.error().message());
+  }
+
   // Pages of a process that has just ended or unmapped the file can be in use for some time yet.
   Why EvictWithin(const std::string& file) {
     const MonoTime deadline = In(kEvictLimitNs);
@@ -168,6 +178,12 @@ class Builder {
     if (IsNew(condition_) || !IsLoaded(condition_)) return std::nullopt;
     Say("sending the primer");
     if (condition_.Value(Layer::kPrefixCache) == "hit") return PrimeHit();
+    if (const Why why = PrimeEmpty()) return why;
+    const Status forgotten = context_.target.ForgetPrefixes(In(kLayerLimitNs));
+    return forgotten.ok() ? Why() : Why(forgotten.error().message());
+  }
+
+  Why PrimeEmpty() {
     if (preparation_.setup.forbid_prefix) return PrimeOther(nullptr);
     // What the template puts before the salt is told by the second of two prompts whose salts
     // differ: a server that has just started has nothing cached for the first.
@@ -221,7 +237,7 @@ class Builder {
       reading.value = std::string("unloaded");
       reading.proof = "no process";
       reading.reached = true;
-    } else if (context_.target.kind() == TargetKind::kBuiltin) {
+    } else if (HasModelCalls(context_)) {
       const Result<ServerState> state = context_.target.ReadState();
       reading.proof = "the server's state";
       if (state.ok() && state->model_loaded) {
@@ -258,8 +274,7 @@ class Builder {
     if (hit_) {
       reading.proof = "cached tokens of the same prompt, sent just before";
       if (hit_->cached_tokens && hit_->prompt_tokens) {
-        const int64_t block =
-            context_.target.kind() == TargetKind::kBuiltin ? 1 : kForeignBlockTokens;
+        const int64_t block = KindOf(context_).block_tokens;
         const bool hit = *hit_->cached_tokens >= *hit_->prompt_tokens - block;
         reading.value = std::string(hit ? "hit" : "empty");
         reading.reached = hit;
@@ -308,6 +323,27 @@ LayerReading ReadPageCache(StateContext& context, const Condition& condition) {
   return reading;
 }
 
+// `before` the request it is judged; afterwards it is what the request has left there.
+void AddCompileCache(StateContext& context, const Condition& condition, bool before,
+                     LayerReadings& readings) {
+  const CompileCache* const cache = context.target.compile_cache();
+  if (cache == nullptr) return;
+  LayerReading& reading = readings[Name(Layer::kCompileCache)];
+  reading.wanted = condition.Value(Layer::kCompileCache);
+  reading.proof = "bytes in its directory";
+  const Result<CompileCache::Contents> contents = cache->Read();
+  if (!contents.ok()) {
+    reading.detail = contents.error().message();
+    if (before && reading.wanted == "empty") reading.reached = false;
+    return;
+  }
+  reading.value = std::string(contents->bytes == 0 ? "empty" : "kept");
+  reading.detail = FormatBytes(contents->bytes) + " in " + std::to_string(contents->files) +
+                   " files of " + cache->directory();
+  // An empty one that is "kept" is no failure: this server may compile nothing.
+  if (before && reading.wanted == "empty") reading.reached = contents->bytes == 0;
+}
+
 std::string Describe(const ProcessIdentity& identity) {
   return "pid " + std::to_string(identity.pid) + ", started at tick " +
          std::to_string(identity.start_ticks);
@@ -324,8 +360,11 @@ LayerReading ReadProcess(StateContext& context, const Condition& condition) {
     reading.detail = identity ? "the old process still runs: " + Describe(*identity)
                               : "it is started by the request";
   } else if (!HasProcess(context)) {
-    reading.proof = "";
-    reading.detail = "the server's process is not ours";
+    // Somebody else's: seen where it runs on this machine, and never judged.
+    if (!identity) reading.proof = "";
+    if (identity) reading.value = std::string("running");
+    reading.detail = identity ? Describe(*identity) + ", not started by rouse"
+                              : "the server's process is not ours";
   } else {
     reading.value = std::string(identity ? "running" : "none");
     reading.reached = identity.has_value();
@@ -372,7 +411,7 @@ LayerReading JudgePrefix(StateContext& context, const Condition& condition,
     reading.detail += ", at most " + std::to_string(forced) + " can come before the salts differ";
     return reading;
   }
-  const int64_t block = context.target.kind() == TargetKind::kBuiltin ? 1 : kForeignBlockTokens;
+  const int64_t block = KindOf(context).block_tokens;
   if (!attempt.tokens.prompt) return reading;
   const bool hit = cached >= *attempt.tokens.prompt - block;
   reading.value = std::string(hit ? "hit" : "empty");
@@ -419,6 +458,7 @@ bool WaitForQuiet(StateContext& context, int64_t limit_ns) {
 LayerReadings ReadWithoutContact(StateContext& context, const Condition& condition,
                                  const Preparation& /*preparation*/) {
   LayerReadings readings;
+  AddCompileCache(context, condition, true, readings);
   readings[Name(Layer::kPageCache)] = ReadPageCache(context, condition);
   readings[Name(Layer::kProcess)] = ReadProcess(context, condition);
   return readings;
@@ -427,6 +467,7 @@ LayerReadings ReadWithoutContact(StateContext& context, const Condition& conditi
 LayerReadings ReadAfter(StateContext& context, const Condition& condition,
                         const Preparation& preparation, const results::Attempt& attempt) {
   LayerReadings readings;
+  AddCompileCache(context, condition, false, readings);
   // The request itself warms pages and loads the model: what is read now is the new state, not a
   // judgement of the old one.
   LayerReading page_cache = ReadPageCache(context, condition);

@@ -11,6 +11,7 @@
 
 #include "base/result.h"
 #include "base/time.h"
+#include "lab/contention.h"
 #include "lab/plan.h"
 #include "lab/target.h"
 #include "results/attempt.h"
@@ -82,6 +83,8 @@ struct StateContext {
   // Remembered between attempts.
   std::vector<std::string> running_args;
   std::optional<int64_t> forced_prefix_tokens;
+  // Starts ballast, background work and the sentinel; null where nothing may be started.
+  LoadMaker* loads = nullptr;
 };
 
 // Brings about every layer of the condition and proves it; bounded waiting. Failures of the

@@ -1,5 +1,6 @@
-// The three kinds of target. The built-in server and a command share everything about processes;
-// what differs is how they are asked for their state.
+// The kinds of target that rouse starts. The built-in server and a command share everything about
+// processes; what differs is how they are asked for their state. Servers that run already are in
+// lab/managed_target.cc.
 #include "lab/target.h"
 
 #include <netinet/in.h>
@@ -16,6 +17,7 @@
 #include "base/fd.h"
 #include "lab/command_line.h"
 #include "lab/control.h"
+#include "lab/managed_target.h"
 #include "models/catalog.h"
 #include "os/process.h"
 
@@ -59,6 +61,9 @@ class ProcessTarget : public Target {
     // server's spawner is another process and opens it through /proc.
     log_.Reset(memfd_create("rouse-target-log", MFD_CLOEXEC));
     if (!log_.valid()) return Error::FromErrno(errno, "cannot make the server's log");
+    if (!spec_.compile_cache_env.empty()) {
+      ASSIGN_OR_RETURN(compile_cache_, CompileCache::Make());
+    }
     log_path_ = "/proc/" + std::to_string(getpid()) + "/fd/" + std::to_string(log_.get());
     return PickPort();
   }
@@ -80,6 +85,9 @@ class ProcessTarget : public Target {
     ASSIGN_OR_RETURN(options.argv, Argv(args));
     // A key of the user's own server is not for this one.
     options.environment_removed = {"ROUSE_API_KEY"};
+    if (compile_cache_) {
+      options.environment.emplace_back(spec_.compile_cache_env, compile_cache_->directory());
+    }
     options.stdout_to = os::OutputTo::File(log_path_);
     options.stderr_to = os::OutputTo::File(log_path_);
     ASSIGN_OR_RETURN(child_, os::Spawn(options));
@@ -112,6 +120,7 @@ class ProcessTarget : public Target {
   }
 
   std::string LogTail() override { return os::ReadTail(log_path_, kLogTailBytes); }
+  const CompileCache* compile_cache() const override { return compile_cache_.get(); }
 
  protected:
   virtual Result<std::vector<std::string>> Argv(const std::vector<std::string>& args) const = 0;
@@ -143,6 +152,7 @@ class ProcessTarget : public Target {
  private:
   Fd log_;
   std::string log_path_;
+  std::unique_ptr<CompileCache> compile_cache_;
   os::Child child_;
   std::string exit_text_;
 };
@@ -303,39 +313,6 @@ class CommandTarget : public ProcessTarget {
   std::string model_path_;
 };
 
-// Somebody else's server: nothing of it is ours to start, stop or find.
-class UrlTarget : public Target {
- public:
-  explicit UrlTarget(TargetSpec spec) : spec_(std::move(spec)) {}
-
-  TargetKind kind() const override { return TargetKind::kUrl; }
-  std::string url() const override { return spec_.url; }
-  std::string request_model() const override { return spec_.model; }
-  std::string model_file() const override { return spec_.model_file; }
-  bool tells_timeline() const override { return false; }
-
-  Result<MonoTime> Spawn(const std::vector<std::string>&) override { return NotOurs(); }
-  Status PickPort() override { return NotOurs(); }
-  Status WaitReady(MonoTime) override { return {}; }
-  Status Stop(MonoTime) override { return {}; }
-  bool Alive() override { return true; }
-  std::optional<ProcessIdentity> Identity() override { return std::nullopt; }
-  std::vector<int> Tree() override { return {}; }
-  std::string ExitText() override { return ""; }
-  std::string LogTail() override { return ""; }
-  Status LoadModel(MonoTime) override { return NotOurs(); }
-  Status UnloadModel(MonoTime) override { return NotOurs(); }
-  Result<ServerState> ReadState() override { return NotOurs(); }
-
- private:
-  static Error NotOurs() {
-    return Error(ErrorCode::kUnsupported,
-                 "a server that is given by its URL is not ours to manage");
-  }
-
-  TargetSpec spec_;
-};
-
 template <typename Kind>
 Result<std::unique_ptr<Target>> Resolved(const TargetSpec& spec) {
   auto target = std::make_unique<Kind>(spec);
@@ -356,10 +333,9 @@ Result<std::unique_ptr<Target>> MakeTarget(const TargetSpec& spec) {
       return Resolved<BuiltinTarget>(spec);
     case TargetKind::kCommand:
       return Resolved<CommandTarget>(spec);
-    case TargetKind::kUrl:
-      return std::unique_ptr<Target>(std::make_unique<UrlTarget>(spec));
+    default:
+      return MakeManagedTarget(spec);
   }
-  return Error(ErrorCode::kInternal, "no such kind of target");
 }
 
 }  // namespace rouse::lab

@@ -11,6 +11,7 @@
 
 #include "base/result.h"
 #include "base/time.h"
+#include "lab/compile_cache.h"
 #include "lab/layers.h"
 #include "lab/plan.h"
 
@@ -69,6 +70,10 @@ class Target {
   virtual Status UnloadModel(MonoTime deadline) = 0;
   // Contacts the server: never between the idle time and the request.
   virtual Result<ServerState> ReadState() = 0;
+  // Asks the server to forget all cached prefixes, where its kind has such a call.
+  virtual Status ForgetPrefixes(MonoTime) { return {}; }
+  // The directory of compiled kernels that this target was started with; null without one.
+  virtual const CompileCache* compile_cache() const { return nullptr; }
 };
 
 // A started process is ended by the destructor, and by the kernel when the tool dies.

@@ -14,7 +14,8 @@
 
 namespace rouse::lab {
 
-// "ballast BYTES", "cpu THREADS", "disk FILE", "requests URL MODEL STREAMS", "sentinel PERIOD_NS".
+// "ballast BYTES", "cpu THREADS", "disk FILE", "requests URL API MODEL STREAMS [HEADER=VARIABLE...]",
+// "sentinel PERIOD_NS".
 // Returns the exit status: 0 after SIGTERM, 2 for bad arguments, 3 when the load did not stand.
 int RunWorker(const std::vector<std::string>& arguments);
 

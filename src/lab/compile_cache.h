@@ -1,0 +1,40 @@
+// A directory for a server's compiled kernels that is ours: the variable that the plan names
+// (CUDA_CACHE_PATH, TRITON_CACHE_DIR, XDG_CACHE_HOME, ...) points the server at it, so that it can
+// be emptied and weighed without touching the user's own cache.
+//
+// Not a cache of rouse's: nothing is read from it or written to it here.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "base/result.h"
+
+namespace rouse::lab {
+
+class CompileCache {
+ public:
+  // A new, empty directory for this process. Those of tools that have died are removed first.
+  static Result<std::unique_ptr<CompileCache>> Make();
+  // Removes the directory with all that is in it.
+  ~CompileCache();
+  CompileCache(const CompileCache&) = delete;
+  CompileCache& operator=(const CompileCache&) = delete;
+
+  const std::string& directory() const { return directory_; }
+
+  struct Contents {
+    int64_t files = 0;
+    int64_t bytes = 0;
+  };
+  // Regular files below the directory; links are not followed.
+  Result<Contents> Read() const;
+  Status Empty() const;
+
+ private:
+  explicit CompileCache(std::string directory) : directory_(std::move(directory)) {}
+  std::string directory_;
+};
+
+}  // namespace rouse::lab
