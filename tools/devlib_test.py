@@ -14,7 +14,8 @@ import pytest
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT / "tools"))
 
-from devlib import build, checks, debian, engine, fetch, lint, main, paths, report  # noqa: E402
+from devlib import (  # noqa: E402
+    build, checks, debian, engine, fetch, fuzz, lint, main, paths, peers, report)
 
 
 @pytest.fixture(autouse=True)
@@ -215,6 +216,7 @@ def test_the_pins_are_complete():
 @pytest.mark.parametrize(("words", "status", "said"), [
     (["help"], 0, "./dev run"), ([], 2, "./dev run"), (["tets"], 2, "no command tets"),
     (["clean", "everything"], 2, "clean takes --cache only"), (["fmt", "x"], 2, "no argument x"),
+    (["fuzz", "long"], 2, "a number of seconds"), (["fuzz", "0"], 2, "a number of seconds"),
 ])
 def test_the_command_line(words, status, said):
     answer = subprocess.run([ROOT / "dev", *words], capture_output=True, text=True, check=False)
@@ -272,3 +274,50 @@ def test_the_format_check_names_the_files(monkeypatch, tmp_path):
         checks.format_check(report.Step(report.Report(1), 1, "format"))
     assert [name for name in failure.value.tail if name.startswith("src")] == ["src/a.cc",
                                                                                "src/b.cc"]
+
+
+def fuzz_entry(name: str, script: str) -> Path:
+    entry = fuzz.directory() / "tests" / "fuzz" / f"{name}_fuzz"
+    entry.parent.mkdir(parents=True, exist_ok=True)
+    entry.write_text(f"#!/bin/sh\n{script}\n")
+    entry.chmod(0o755)
+    return entry
+
+
+def test_fuzzing_names_the_entry_that_broke_and_its_input(capsys):
+    good = fuzz_entry("good", 'echo "$@" > "$0.args"; echo "Done 1000 runs in 20 second(s)"')
+    fuzz_entry("bad", "echo '==1==ERROR: AddressSanitizer: heap-buffer-overflow on address 1'\n"
+               "echo 'artifact_prefix=x; Test unit written to /crashes/bad-crash-1'; exit 77")
+    found = fuzz.entries(fuzz.directory())
+    assert [path.name for path in found] == ["bad_fuzz", "good_fuzz"]
+    told = report.Report(total=1)
+    assert not told.check("fuzzing", lambda step: fuzz.run(step, found, 20))
+    said = capsys.readouterr().err
+    assert "1 of 2 fuzz entries broke" in said
+    assert "bad_fuzz: ==1==ERROR: AddressSanitizer: heap-buffer-overflow" in said
+    assert "input: /crashes/bad-crash-1" in said
+    arguments = good.with_name("good_fuzz.args").read_text()
+    assert "-max_total_time=20" in arguments
+    assert arguments.strip().endswith("good_seeds")
+
+
+def test_an_entry_that_tried_nothing_is_a_failure(capsys):
+    found = [fuzz_entry("idle", 'echo "Done 0 runs in 1 second(s)"')]
+    assert not report.Report(1).check("fuzzing", lambda step: fuzz.run(step, found, 1))
+    assert "idle_fuzz: status 0" in capsys.readouterr().err
+
+
+def test_a_peer_that_cannot_be_had_is_a_reason_and_no_failure(monkeypatch):
+    def no(*_arguments):
+        raise report.StepFailed("mistralrs could not be downloaded")
+
+    step = report.Step(report.Report(1), 1, "other servers")
+    monkeypatch.setattr(peers.venv, "ensure", no)
+    assert peers.ensure(step) == {"ROUSE_PEERS_MISSING": "mistralrs could not be downloaded"}
+    monkeypatch.setattr(peers.venv, "ensure", lambda *_arguments: Path("/venv"))
+    monkeypatch.setattr(peers.venv, "program", lambda directory, name: directory / "bin" / name)
+    monkeypatch.setattr(peers, "llama_cpp_python", no)
+    assert peers.ensure(step) == {
+        "ROUSE_PEERS_PYTHON": "/venv/bin/python",
+        "ROUSE_LLAMA_CPP_PYTHON_MISSING": "mistralrs could not be downloaded"}
+    assert step.text == "mistral.rs only"

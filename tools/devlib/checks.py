@@ -5,7 +5,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from devlib import build, engine, lint, paths, venv
+from devlib import build, engine, fuzz, lint, paths, venv
 from devlib.report import Report, StepFailed, log_path, run_logged
 
 CXX_FOLDERS = ("src", "tests", "bench")
@@ -88,7 +88,9 @@ def run_checks(report: Report, configuration, prefix, end_to_end=None) -> int:
     report.check("unit tests", lambda step: unit_tests(step, configuration))
     summaries = summary_of("ctest", "tests passed", "tests failed")
     if end_to_end:
-        env = test_env(configuration, end_to_end["model"], end_to_end["peer"])
+        report.check("fuzzing", lambda step: fuzz.run(step, fuzz.build(step), fuzz.CI_SECONDS))
+        env = {**test_env(configuration, end_to_end["model"], end_to_end["peer"]),
+               **end_to_end["peers"]}
         report.check("end-to-end tests", lambda step: python_tests(
             step, configuration, end_to_end["arguments"], "pytest", env))
     else:

@@ -72,7 +72,7 @@ def directory_for(source: Path, flags: list[str]) -> Path:
     return paths.cache_dir() / "engine" / f"{paths.pins()['engine']['version']}-{key}"
 
 
-def build_target(step, directory: Path, source: Path, flags: list[str], target: str) -> None:
+def build_target(step, directory: Path, source: Path, flags: list[str], *targets: str) -> None:
     """Under the engine's lock. The build tree stays, so an interrupted build goes on where it was
     and llama-server later reuses the libraries."""
     tree = directory / "build"
@@ -90,7 +90,8 @@ def build_target(step, directory: Path, source: Path, flags: list[str], target: 
              "-DCMAKE_BUILD_TYPE=Release", f"-DLLAMA_SOURCE={source}",
              f"-DLLAMA_RELEASE={paths.pins()['engine']['version']}", *launcher_args(), *flags],
             "engine-configure", env=env, what="the engine could not be configured")
-    run_logged(step, ["ninja", "-C", tree, "-j", str(jobs()), target], f"engine-build-{target}",
+    run_logged(step, ["ninja", "-C", tree, "-j", str(jobs()), *targets],
+               "engine-build-" + "-".join(targets),
                env=env, progress=NINJA_PROGRESS, what="the engine could not be built")
 
 

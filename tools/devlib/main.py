@@ -2,7 +2,7 @@
 import os
 import sys
 
-from devlib import build, checks, debian, engine, fetch, paths, venv
+from devlib import build, checks, debian, engine, fetch, fuzz, paths, peers, venv
 from devlib.report import Report, StepFailed
 
 HELP = """\
@@ -12,8 +12,11 @@ HELP = """\
                         ARGS go to rouse:  ./dev run serve   ./dev run measure --preset layers
                         ARGS that begin with a flag go to rouse measure:  ./dev run --repeat 12
   ./dev test [ARGS]     the same set-up, then every test: layers, format, lint, build, unit tests,
-                        end-to-end tests. ARGS go to pytest:  ./dev test -k serve
-  ./dev check           the same without the end-to-end tests; for every commit
+                        20 s of fuzzing of each parser, end-to-end tests (with real servers as
+                        peers). ARGS go to pytest:  ./dev test -k serve
+  ./dev check           the same without fuzzing and the end-to-end tests; for every commit
+  ./dev fuzz [SECONDS]  fuzz each parser for SECONDS (default 600), once per release; what breaks
+                        one is kept in build/fuzz/crashes
   ./dev build [TARGET]  set up and build (everything, or TARGET)
   ./dev fmt             format all C++ files in place
   ./dev bench [NAME]    build and run a benchmark of bench/, or list them
@@ -95,13 +98,27 @@ def command_check(words: list[str]) -> int:
 
 def command_test(words: list[str]) -> int:
     configuration, rest = take_options(words)
-    report = Report(total=12)
+    report = Report(total=14)
     prefix = set_up(report, configuration, ("run", "test"))
     model = report.step("model", fetch.model)
     peer = report.step("llama-server", lambda step: engine.llama_server(
         step, configuration.engine_flags()))
+    others = report.step("other servers", peers.ensure)
     return checks.run_checks(report, configuration, prefix,
-                             end_to_end={"model": model, "peer": peer, "arguments": rest})
+                             end_to_end={"model": model, "peer": peer, "peers": others,
+                                         "arguments": rest})
+
+
+def command_fuzz(words: list[str]) -> int:
+    if len(words) > 1 or (words and not words[0].isdigit()) or words == ["0"]:
+        return usage(f"fuzz takes a number of seconds, not {' '.join(words)}")
+    seconds = int(words[0]) if words else fuzz.BY_HAND_SECONDS
+    report = Report(total=3)
+    report.step("Debian packages", lambda step: debian.ensure(step, ("run", "test")))
+    entries = report.step("fuzz build", fuzz.build)
+    report.step("fuzzing", lambda step: fuzz.run(step, entries, seconds))
+    report.finish()
+    return 0
 
 
 def command_fmt(words: list[str]) -> int:
@@ -161,6 +178,7 @@ COMMANDS = {
     "build": command_build,
     "fmt": command_fmt,
     "bench": command_bench,
+    "fuzz": command_fuzz,
     "clean": command_clean,
     "help": command_help,
     "--help": command_help,
