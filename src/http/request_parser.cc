@@ -56,9 +56,11 @@ bool SplitTarget(Request& request) {
 struct RequestParser::Impl {
   Impl(int64_t header_limit_bytes, int64_t body_limit_bytes)
       : header_limit(header_limit_bytes), body_limit(body_limit_bytes) {
-    parser.header_limit(static_cast<std::uint32_t>(header_limit));
+    // Beast counts from what is left after the start line when a head comes in pieces: the limit
+    // is held here, and Beast's only bounds its work.
+    parser.header_limit(static_cast<std::uint32_t>(2 * header_limit));
     parser.body_limit(static_cast<std::uint64_t>(body_limit));
-    parser.eager(true);
+    parser.eager(false);  // so that the first stop is the end of the head
   }
 
   void Fail(ParseFailure why) {
@@ -69,6 +71,10 @@ struct RequestParser::Impl {
   // What a complete head must have beyond what Beast checks.
   void CheckHead() {
     head_checked = true;
+    parser.eager(true);
+    if (head_bytes > static_cast<size_t>(header_limit)) {
+      return Fail(Explain(Error::header_limit, header_limit, body_limit));
+    }
     const auto& head = parser.get();
     if (head.version() != 10 && head.version() != 11) {
       return Fail({505, "only HTTP/1.0 and HTTP/1.1 are spoken here"});
@@ -85,6 +91,13 @@ struct RequestParser::Impl {
     }
   }
 
+  // Whether the head, of which `taken` bytes are gone and `rest` comes next, is over the limit.
+  bool HeadIsOver(std::string_view rest, size_t taken) const {
+    const size_t end = rest.find("\r\n\r\n");
+    return taken + (end == std::string_view::npos ? rest.size() : end + 4) >
+           static_cast<size_t>(header_limit);
+  }
+
   size_t Feed(std::string_view bytes) {
     size_t used = 0;
     while (state == State::kNeedsMore && used < bytes.size()) {
@@ -92,10 +105,14 @@ struct RequestParser::Impl {
       const auto rest = bytes.substr(used);
       const size_t taken = parser.put(boost::asio::buffer(rest.data(), rest.size()), code);
       used += taken;
+      if (!head_checked) head_bytes += taken;
       if (parser.is_header_done() && !head_checked) CheckHead();
       if (state == State::kFailed) break;
       if (code == Error::need_more) code = {};
       if (code) {
+        // Beast has limits of its own, such as that of one field; a head that is too long is told
+        // so.
+        if (!head_checked && HeadIsOver(bytes.substr(used), head_bytes)) code = Error::header_limit;
         Fail(Explain(code, header_limit, body_limit));
         break;
       }
@@ -107,7 +124,7 @@ struct RequestParser::Impl {
     }
     // An unfinished head stays with the caller, which must not collect more than the limit.
     if (state == State::kNeedsMore && !parser.is_header_done() &&
-        bytes.size() - used > static_cast<size_t>(header_limit)) {
+        head_bytes + bytes.size() - used > static_cast<size_t>(header_limit)) {
       Fail(Explain(Error::header_limit, header_limit, body_limit));
     }
     return used;
@@ -117,6 +134,7 @@ struct RequestParser::Impl {
   int64_t body_limit;
   beast::http::request_parser<beast::http::string_body> parser;
   bool head_checked = false;
+  size_t head_bytes = 0;  // taken so far
   bool expects_continue = false;
   State state = State::kNeedsMore;
   ParseFailure failure;
@@ -133,6 +151,11 @@ size_t RequestParser::Feed(std::string_view bytes) {
   } catch (const std::bad_alloc&) {
     impl_->Fail({503, "not enough memory for this request"});
   } catch (const std::exception& exception) {
+    // A field of more than 64 KiB is thrown for.
+    if (!impl_->head_checked && impl_->HeadIsOver(bytes, impl_->head_bytes)) {
+      impl_->Fail(Explain(Error::header_limit, impl_->header_limit, impl_->body_limit));
+      return 0;
+    }
     impl_->Fail({400, std::string("not a valid HTTP request: ") + exception.what()});
   }
   return 0;

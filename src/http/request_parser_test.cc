@@ -103,6 +103,23 @@ TEST(RequestParser, ClosesAfterHttp10ByDefault) {
   EXPECT_FALSE(parser.KeepAlive());
 }
 
+// Found by fuzzing: a head in pieces could be longer than a whole one, by its start line.
+TEST(RequestParser, HoldsTheHeaderLimitToTheByteHoweverTheHeadComes) {
+  constexpr auto kLimit = static_cast<size_t>(kHeaderLimit);
+  for (const size_t size : {kLimit, kLimit + 1}) {
+    std::string head = "GET / HTTP/1.1\r\nHost: h\r\nX: ";
+    head += std::string(size - head.size() - 4, 'x') + "\r\n\r\n";
+    for (size_t split = 0; split < head.size(); ++split) {
+      RequestParser parser(kHeaderLimit, kBodyLimit);
+      FeedParts(parser, {head.substr(0, split), head.substr(split)});
+      ASSERT_EQ(parser.state(), size > kLimit ? State::kFailed : State::kComplete) << split;
+      if (size > kLimit) {
+        ASSERT_EQ(parser.failure().status, 431) << split;
+      }
+    }
+  }
+}
+
 TEST(RequestParser, RefusesABodyOverTheLimitBeforeItComes) {
   const ParseFailure failure =
       FailureOf("POST / HTTP/1.1\r\nHost: h\r\nContent-Length: 101\r\n\r\n");
