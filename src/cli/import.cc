@@ -5,7 +5,10 @@
 #include <filesystem>
 #include <fstream>
 #include <iostream>
+#include <iterator>
 #include <map>
+#include <optional>
+#include <sstream>
 #include <string>
 #include <unordered_map>
 #include <unordered_set>
@@ -15,6 +18,7 @@
 #include "base/units.h"
 #include "cli/commands.h"
 #include "cli/common.h"
+#include "results/foreign_import.h"
 #include "results/json.h"
 #include "results/metrics.h"
 #include "results/store.h"
@@ -32,7 +36,19 @@ struct Imported {
   Run run;
   std::vector<Attempt> attempts;
   std::map<std::string, int64_t> extra_fields;  // name -> lines that have it
+  std::vector<std::string> remarks;             // what a foreign file cannot support
 };
+
+struct ImportFlags {
+  std::string path;
+  std::string database;
+  std::string name;
+  std::string format = "auto";
+  std::string condition;
+};
+
+// Files of other tools are read as a whole, so their size is bounded.
+constexpr size_t kLargestForeignBytes = size_t{512} << 20U;
 
 // What is read line by line, and what was seen so far.
 class Importer {
@@ -88,25 +104,9 @@ class Importer {
   Imported imported_;
 };
 
-Result<Imported> ReadAttempts(const std::string& path, Progress& progress) {
-  std::ifstream file;
-  const bool from_stdin = path == "-";
-  if (!from_stdin) {
-    std::error_code code;
-    if (std::filesystem::is_directory(path, code)) {
-      return Error(ErrorCode::kUsage, path + " is a directory, not a file of attempts");
-    }
-    errno = 0;
-    file.open(path, std::ios::binary);
-    if (!file.is_open()) {
-      const Error error = Error::FromErrno(errno, "cannot open " + path);
-      // A file that is not there is a mistake in the command.
-      return error.code() == ErrorCode::kNotFound ? Error(ErrorCode::kUsage, error.message())
-                                                  : error;
-    }
-  }
-  std::istream& in = from_stdin ? std::cin : file;
-  Importer importer(from_stdin ? "stdin" : path);
+// Our own lines: one attempt each.
+Result<Imported> ReadLines(std::istream& in, const std::string& path, Progress& progress) {
+  Importer importer(path == "-" ? "stdin" : path);
   std::string line;
   while (std::getline(in, line)) {
     if (line.size() > kLongestLineBytes) {
@@ -124,6 +124,77 @@ Result<Imported> ReadAttempts(const std::string& path, Progress& progress) {
   return importer.Finish();
 }
 
+Result<Imported> ReadForeign(results::ForeignFormat format, const std::string& text,
+                             const ImportFlags& import_flags) {
+  Result<results::ForeignAttempts> parsed =
+      results::ParseForeign(format, text, import_flags.condition);
+  if (!parsed.ok()) return parsed.error().WithContext(import_flags.path);
+  Imported imported;
+  std::unordered_set<std::string> seen;
+  for (const Attempt& attempt : parsed->attempts) {
+    if (!seen.insert(attempt.condition).second) continue;
+    results::ConditionRow row;
+    row.name = attempt.condition;
+    imported.run.conditions.push_back(std::move(row));
+  }
+  imported.attempts = std::move(parsed->attempts);
+  imported.remarks = std::move(parsed->remarks);
+  imported.remarks.insert(imported.remarks.begin(),
+                          "read as " + std::string(results::ForeignFormatName(format)));
+  return imported;
+}
+
+// A prefix tells whether the file is ours: the first line of ours is one object with "condition".
+bool LooksLikeOurs(const std::string& text) {
+  const std::string first = text.substr(0, text.find('\n'));
+  return results::ParseAttempt(first, results::ParseFor::kImport).ok();
+}
+
+Result<Imported> ReadAny(std::istream& in, const ImportFlags& import_flags, Progress& progress) {
+  if (import_flags.format == "rouse") return ReadLines(in, import_flags.path, progress);
+  std::string first;
+  std::getline(in, first);
+  if (import_flags.format == "auto" && LooksLikeOurs(first)) {
+    in.clear();
+    in.seekg(0);
+    if (in.good()) return ReadLines(in, import_flags.path, progress);
+    in.clear();  // a pipe: what was read is put before the rest
+  }
+  std::string text = first + '\n' + std::string(std::istreambuf_iterator<char>(in), {});
+  if (text.size() > kLargestForeignBytes) {
+    return Error(ErrorCode::kUsage, import_flags.path + " is larger than " +
+                                        FormatBytes(static_cast<int64_t>(kLargestForeignBytes)));
+  }
+  std::optional<results::ForeignFormat> format =
+      import_flags.format == "auto" ? results::DetectForeignFormat(text)
+                                    : results::ForeignFormatFromName(import_flags.format);
+  if (format) return ReadForeign(*format, text, import_flags);
+  std::istringstream lines(text);
+  return ReadLines(lines, import_flags.path, progress);
+}
+
+Result<Imported> ReadAttempts(const ImportFlags& import_flags, Progress& progress) {
+  const std::string& path = import_flags.path;
+  std::ifstream file;
+  const bool from_stdin = path == "-";
+  if (!from_stdin) {
+    std::error_code code;
+    if (std::filesystem::is_directory(path, code)) {
+      return Error(ErrorCode::kUsage, path + " is a directory, not a file of attempts");
+    }
+    errno = 0;
+    file.open(path, std::ios::binary);
+    if (!file.is_open()) {
+      const Error error = Error::FromErrno(errno, "cannot open " + path);
+      // A file that is not there is a mistake in the command.
+      return error.code() == ErrorCode::kNotFound ? Error(ErrorCode::kUsage, error.message())
+                                                  : error;
+    }
+  }
+  std::istream& in = from_stdin ? std::cin : file;
+  return ReadAny(in, import_flags, progress);
+}
+
 void RemarkOnExtraFields(const Imported& imported, Progress& progress) {
   std::vector<std::string_view> known = {"condition", "outcome",    "marks_ns", "stages_ns",
                                          "tokens",    "connection", "counters", "warnings"};
@@ -136,11 +207,11 @@ void RemarkOnExtraFields(const Imported& imported, Progress& progress) {
   }
 }
 
-int Import(const std::string& path, const std::string& database, const std::string& name,
-           const CommonFlags& flags) {
+int Import(const ImportFlags& import_flags, const CommonFlags& flags) {
+  const auto& [path, database, name, format, condition] = import_flags;
   Progress progress(flags);
   const int64_t started_wall_ns = WallNowNs();
-  Result<Imported> imported = ReadAttempts(path, progress);
+  Result<Imported> imported = ReadAttempts(import_flags, progress);
   progress.Clear();
   if (!imported.ok()) return Fail(imported.error());
   Run& run = imported->run;
@@ -156,6 +227,7 @@ int Import(const std::string& path, const std::string& database, const std::stri
   if (!store.ok()) return Fail(store.error());
   const Result<int64_t> id = store->ImportRun(run, imported->attempts);
   if (!id.ok()) return Fail(id.error());
+  for (const std::string& remark : imported->remarks) progress.Line(remark);
   RemarkOnExtraFields(*imported, progress);
   if (flags.json) {
     std::printf("{\"run\": %lld}\n", static_cast<long long>(*id));
@@ -178,12 +250,18 @@ int RunImport(int argc, const char* const* argv) {
       "and, when that is ok, \"ttft_ns\".",
       "import");
   CommonFlags flags;
-  std::string path;
-  std::string database;
-  std::string name;
-  app.add_option("FILE", path, "The file of attempts, or - for stdin")->required();
-  app.add_option("--db", database, "The database (default: $ROUSE_DB or the user's own)");
-  app.add_option("--name", name, "The run's name (default: the file's name)");
+  ImportFlags import_flags;
+  app.add_option("FILE", import_flags.path, "The file of attempts, or - for stdin")->required();
+  app.add_option("--db", import_flags.database,
+                 "The database (default: $ROUSE_DB or the user's own)");
+  app.add_option("--name", import_flags.name, "The run's name (default: the file's name)");
+  std::vector<std::string> formats = {"auto", "rouse"};
+  for (const std::string_view known : results::ForeignFormatNames()) formats.emplace_back(known);
+  app.add_option("--format", import_flags.format,
+                 "auto (default), rouse, vllm, aiperf, guidellm, llama-bench or ollama-verbose")
+      ->check(CLI::IsMember(formats));
+  app.add_option("--condition", import_flags.condition,
+                 "The condition of all attempts of a foreign file (default: from the file)");
   AddCommonFlags(app, flags);
   app.footer(
       "Example:\n"
@@ -191,7 +269,7 @@ int RunImport(int argc, const char* const* argv) {
       "  rouse import mine.jsonl --name mine\n");
   if (const auto status = ParseArguments(app, argc, argv)) return *status;
   InstallInterruptHandler();
-  return Import(path, database, name, flags);
+  return Import(import_flags, flags);
 }
 
 }  // namespace rouse::cli
