@@ -109,6 +109,15 @@ TEST(Causes, ReclaimUnderAMemoryLimitIsNamedBeforeThePagesThatItTook) {
   ExpectFirst(Explain(SixOf(Healthy), odd), CauseId::kMemoryReclaim);
 }
 
+TEST(Causes, ReclaimInsideAControlGroupIsNamedThoughTheMachineCountedNone) {
+  Attempt odd = Healthy(0);
+  odd.state_at_send["page_cache"] = Reading(0.4, "", "cachestat");
+  odd.counters["psi_memory_some_us"] = int64_t{300'000};
+  odd.counters["target_read_bytes"] = int64_t{900'000'000};
+  AddStage(odd, Stage::kPrefill, 170);
+  ExpectFirst(Explain(SixOf(Healthy), odd), CauseId::kMemoryReclaim);
+}
+
 TEST(Causes, ReclaimThatAReadOfAColdFileBringsWithItIsNotBlamed) {
   Attempt odd = ColdLoading(0);
   odd.counters["machine_reclaimed_bytes"] = kFileBytes;  // a full page cache gives way to the file
@@ -169,6 +178,14 @@ TEST(Causes, AnAttemptAsSlowAsItsPeersNeedsNone) {
   const AttemptExplanation found = Explain(SixOf(Healthy), odd);
   EXPECT_TRUE(found.within_reference);
   EXPECT_TRUE(!found.attribution || found.attribution->claims.empty());
+}
+
+TEST(Causes, ALayerThatWasReadBackAsLostIsNamedAmongNoisyPeersToo) {
+  std::vector<Attempt> usual = SixOf(Loading);
+  AddStage(usual.front(), Stage::kPrefill, 500);  // one peer was slower for another reason
+  const AttemptExplanation found = Explain(usual, ColdLoading(0));
+  EXPECT_FALSE(found.within_reference);
+  ExpectFirst(found, CauseId::kPageCacheCold);
 }
 
 TEST(Causes, ACounterThatWasNotMeasuredIsNeverRuledOut) {

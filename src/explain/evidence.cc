@@ -222,9 +222,9 @@ constexpr std::array<CauseRow, kCauseCount> kRows{{
     {CauseId::kMemoryReclaim, "memory_reclaim", "memory_pressure",
      "memory was taken back while the request ran",
      "counters: machine_reclaimed_bytes, psi_memory_some_us, target_read_bytes; state_at_send",
-     "4 MiB reclaimed and either 5 % of the excess waited for memory, or a fifth more read than "
-     "was "
-     "missing",
+     "a fifth of the excess waited for memory (a group's own reclaim is in no other counter), or 5 "
+     "% "
+     "of it with 4 MiB reclaimed or a fifth more read than was missing",
      kReads, LookMemoryReclaim},
     {CauseId::kSwapIn, "swap_in", "memory_pressure", "memory had to come back from swap",
      "counters: machine_swap_in_bytes", "1 MiB, the least that takes a disk about 1 ms", kReads,

@@ -13,6 +13,10 @@ using Seen = Finding::Seen;
 constexpr double kMib = 1024.0 * 1024.0;
 constexpr double kReclaimBytes = 4 * kMib;
 constexpr double kMemoryWaitShare = 0.05;
+// Waiting for memory counts waiting for pages that were taken away a moment ago (the kernel's
+// Documentation/accounting/psi.rst), which a cold file alone does not cause. That much of it needs
+// no other witness: reclaim inside a control group is not in the machine's counters.
+constexpr double kMemoryWaitAlone = 0.20;
 constexpr double kRereadShare = 0.20;
 constexpr double kReadBytes = kMib;
 constexpr double kOthersReadBytes = 8 * kMib;
@@ -95,7 +99,9 @@ Finding LookMemoryReclaim(const Case& each) {
   }
   if (reread)
     words += "; " + Bytes(*read) + " were read although " + Bytes(*missing) + " were missing";
-  if (reclaimed ? *reclaimed < kReclaimBytes || (!waited && !reread) : !waited) return No(words);
+  const bool took = reclaimed.value_or(0) >= kReclaimBytes;
+  const bool alone = waited && waited_ns >= kMemoryWaitAlone * each.excess_ns;
+  if (!alone && !(waited && (took || reread)) && !(took && reread)) return No(words);
   return {Seen::kYes, std::nullopt, words};
 }
 

@@ -145,6 +145,13 @@ std::string ReadingWords(const Case& each) {
   return words + ".";
 }
 
+// Causes whose evidence is a state or a count that was read back, not a time or a counter.
+bool IsReadBack(CauseId cause) {
+  return cause == CauseId::kNewProcess || cause == CauseId::kPageCacheCold ||
+         cause == CauseId::kModelUnloaded || cause == CauseId::kLongPrompt ||
+         cause == CauseId::kPrefixLost;
+}
+
 std::string ClockWords(double excess_ns) {
   return "Clocks could explain at most " + Ms(std::min(kClockRampNs, excess_ns)) +
          " of the excess: the kernel raises a frequency in steps of at most 10 ms.";
@@ -164,10 +171,13 @@ void FillAttribution(const results::Run& run, std::span<const Attempt> attempts,
   result.clocks = ClockWords(*result.excess_ns);
   Attribution attribution = Attribute(each);
   if (result.within_reference) {
-    // No cause is looked for where there is nothing unusual; the stages are still shown.
-    attribution.claims.clear();
+    // A difference that the reference shows by itself needs no cause from counters; a layer or a
+    // prompt that was read back as another one is a difference all the same.
+    std::erase_if(attribution.claims, [](const Claim& claim) { return !IsReadBack(claim.cause); });
+    result.within_reference = attribution.claims.empty();
     attribution.without_cost.clear();
     attribution.unattributed_ns = attribution.excess_ns;
+    for (const Claim& claim : attribution.claims) attribution.unattributed_ns -= claim.claimed_ns;
   }
   result.attribution = std::move(attribution);
   if (result.attribution->claims.empty()) return;

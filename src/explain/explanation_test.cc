@@ -74,7 +74,8 @@ runtime that keeps every layer between requests has no cold start left to tune;
 the dominant stage lies elsewhere: in prefill.
 
 No contrast of this run changes process; this one does:
-  rouse measure --preset quick --model smollm2-135m --repeat 10 --only 'model unloaded' --only 'process new'
+  rouse measure --preset quick --model smollm2-135m --repeat 10 --only )"
+                  R"('model unloaded' --only 'process new'
 )");
   ExpectAtMost80Columns(text);
 }

@@ -274,7 +274,7 @@ std::string ExplanationText(const RunExplanation& explanation) {
   std::string text = Wrap(head, 0, 0);
   text += Graded(explanation, Grade::kProved, "Causes, proved by contrast (one layer changed)");
   text += Graded(explanation, Grade::kCosts, "Costs time, the cause is not isolated");
-  text += Graded(explanation, Grade::kNoCost, "Ruled out: no cost that is sure");
+  text += Graded(explanation, Grade::kNoCost, "No cost that is sure");
   text += Graded(explanation, Grade::kUndecided, "Not decided");
   if (explanation.contrasts.empty()) {
     text += "\n" + Wrap(

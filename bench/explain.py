@@ -1,0 +1,587 @@
+"""The 12-cause bench: does `rouse explain` name the fault that was injected?
+
+Twelve faults are injected on a real `rouse serve`, one at a time. For each, six usual attempts and
+a faulty one are measured from outside (marks on CLOCK_MONOTONIC, the server's own timeline, /proc)
+and imported as a run, and `rouse explain RUN#ATTEMPT --json` is asked what it was. Printed: one
+JSON line per fault and a table. A fault that this machine does not allow (no cgroup v1 with memory
+or blkio, not root) is reported as "not injected", never as a success.
+
+    ./dev bench explain                  all twelve, about three minutes
+    ./dev bench explain --rounds 3       each three times
+    ./dev bench explain --only cpu_hog   one of them
+"""
+import argparse
+import contextlib
+import json
+import os
+import random
+import re
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from pathlib import Path
+
+ROUSE = os.environ.get("ROUSE_BINARY", "build/release/rouse")
+MODEL = os.environ.get("ROUSE_MODEL") or str(
+    Path(os.environ.get("ROUSE_CACHE") or Path.home() / ".cache/rouse")
+    / "models/SmolLM2-135M-Instruct.Q4_1.gguf")
+STAGES = ("queue", "process_start", "weights", "runtime_init", "tokenize", "prefill",
+          "first_decode", "transport", "unattributed")
+PAGE = os.sysconf("SC_PAGESIZE")
+USUAL = 6
+SHORT = "Reply with one word: what colour is the sky?"
+WORDS = "river stone lamp paper cloud garden window bridge copper winter".split()
+
+
+def now_ns():
+    return time.clock_gettime_ns(time.CLOCK_MONOTONIC)
+
+
+def run_rouse(*words, check=True):
+    answer = subprocess.run([ROUSE, *map(str, words)], capture_output=True, text=True, check=False)
+    if check and answer.returncode != 0:
+        raise RuntimeError(f"rouse {' '.join(map(str, words))}: {answer.stderr.strip()}")
+    return answer
+
+
+class NotInjected(Exception):
+    """This machine does not allow the fault."""
+
+
+class Server:
+    """A `rouse serve` in control groups of its own where there are any."""
+
+    def __init__(self, groups):
+        self.groups = groups
+        self.process = None
+        self.port = None
+
+    def start(self, port=0, wait=True):
+        def enter():
+            for group in self.groups:
+                Path(group, "cgroup.procs").write_text(str(os.getpid()))
+        self.process = subprocess.Popen(
+            [ROUSE, "serve", "--model", MODEL, "--port", str(port), "--context", "2048",
+             "--load", "eager" if wait else "lazy"],
+            stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, preexec_fn=enter)
+        if not wait:
+            return
+        self.port = json.loads(self.process.stdout.readline())["port"]
+        # The socket listens before the model's file has been looked at.
+        while not self.call("GET", "/state").get("models"):
+            time.sleep(0.01)
+        self.load()
+
+    def call(self, method, path, body=None):
+        with socket.create_connection(("127.0.0.1", self.port), timeout=60) as connection:
+            text = json.dumps(body) if body is not None else ""
+            connection.sendall(f"{method} {path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n"
+                               f"Content-Length: {len(text)}\r\n\r\n{text}".encode())
+            data = b""
+            while chunk := connection.recv(65536):
+                data += chunk
+        return json.loads(data.split(b"\r\n\r\n", 1)[1])
+
+    def model_id(self):
+        return self.call("GET", "/state")["models"][0]["id"]
+
+    def loaded(self):
+        return self.call("GET", "/state")["models"][0]["layers"]["weights"] == "ready"
+
+    def load(self):
+        self.call("POST", "/models/load", {"model": self.model_id(), "wait": True})
+
+    def unload(self):
+        self.call("POST", "/models/unload", {"model": self.model_id()})
+
+    def stop(self, number=signal.SIGKILL):
+        if self.process and self.process.poll() is None:
+            self.process.send_signal(number)
+        if self.process:
+            self.process.wait()
+            self.process.stdout.close()
+        self.process = None
+
+
+def disk_of(path):
+    """(major, minor) of the disk that holds the file, as diskstats and blkio name it."""
+    device = os.stat(path).st_dev
+    return os.major(device), os.minor(device)
+
+
+def counters_of(pid):
+    """Totals; differences are stored. What is not there is left out."""
+    totals = {}
+    if pid:
+        io = dict(line.split(": ") for line in Path(f"/proc/{pid}/io").read_text().splitlines())
+        totals["target_read_bytes"] = int(io["read_bytes"])
+        stat = Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()
+        totals["target_major_faults"] = int(stat[9])
+        waits = [int(task.joinpath("schedstat").read_text().split()[1])
+                 for task in Path(f"/proc/{pid}/task").iterdir()]
+        totals["target_run_queue_wait_ns"] = sum(waits)
+    for resource in ("cpu", "io", "memory"):
+        text = Path(f"/proc/pressure/{resource}")
+        if text.exists():
+            found = re.search(r"some .*total=(\d+)", text.read_text())
+            totals[f"psi_{resource}_some_us"] = int(found[1])
+    vmstat = dict(line.split() for line in Path("/proc/vmstat").read_text().splitlines())
+    reclaimed = [int(vmstat[name]) for name in ("pgsteal_kswapd", "pgsteal_direct",
+                                                "pgsteal_khugepaged", "pgsteal_proactive")
+                 if name in vmstat]
+    totals["machine_reclaimed_bytes"] = sum(reclaimed) * PAGE
+    totals["machine_swap_in_bytes"] = int(vmstat["pswpin"]) * PAGE
+    for line in Path("/proc/diskstats").read_text().splitlines():
+        words = line.split()
+        if (int(words[0]), int(words[1])) == disk_of(MODEL):
+            totals["machine_disk_read_bytes"] = int(words[5]) * 512
+    return totals
+
+
+def resident_share():
+    return json.loads(run_rouse("state", MODEL, "--json").stdout)["resident_ratio"]
+
+
+def reading(value, proof):
+    return {"value": value, "proof": proof, "wanted": "", "reached": None, "detail": ""}
+
+
+def stages_of(start, timeline, marks, process_start):
+    """Exclusive stages that sum to the TTFT, by the rules of docs/method.md section 2."""
+    ttft = marks["first_token"]
+    stages = dict.fromkeys(STAGES, 0)
+    begin = min(process_start, ttft)
+    stages["process_start"] = begin
+    place = begin
+    segments = sorted((s["start_ns"] - start, s["end_ns"] - start, s["stage"])
+                      for s in timeline["segments"])
+    first = True
+    for from_ns, to_ns, stage in segments:
+        from_ns, to_ns = max(from_ns, place), min(to_ns, ttft)
+        if to_ns <= from_ns:
+            continue
+        stages["transport" if first else "unattributed"] += from_ns - place
+        stages[stage] += to_ns - from_ns
+        place, first = to_ns, False
+    stages["transport"] += ttft - place
+    return stages
+
+
+def read_stream(connection, marks, start):
+    """Server-sent events until the end; returns the objects, marks stamped per read."""
+    buffer, objects = b"", []
+    headers = False
+    while True:
+        chunk = connection.recv(65536)
+        stamp = now_ns() - start
+        if not chunk:
+            marks["end"] = stamp
+            return objects
+        buffer += chunk
+        if not headers and b"\r\n\r\n" in buffer:
+            marks["response_headers"] = stamp
+            headers = True
+            status = int(buffer.split(b" ", 2)[1])
+            if status != 200:
+                raise RuntimeError(f"status {status}: {buffer[-300:]!r}")
+        while b"\n\n" in buffer:
+            event, buffer = buffer.split(b"\n\n", 1)
+            found = re.search(rb"data: (\{.*\})", event)
+            if not found:
+                continue
+            item = json.loads(found[1])
+            objects.append(item)
+            choice = (item.get("choices") or [{}])[0]
+            if (choice.get("delta") or {}).get("content"):
+                marks.setdefault("first_token", stamp)
+                marks["last_token"] = stamp
+                marks["token_events"] = marks.get("token_events", 0) + 1
+
+
+def connect(port, deadline):
+    while True:
+        try:
+            return socket.create_connection(("127.0.0.1", port), timeout=60)
+        except ConnectionRefusedError:
+            if now_ns() > deadline:
+                raise
+            time.sleep(0.002)
+
+
+def send(server, prompt, cache=False, port=None, start_process=None, max_tokens=12):
+    """One attempt; `start_process` starts the server at the intended send time."""
+    before_state = {"model": reading("loaded" if server.process and server.loaded() else "unloaded",
+                                     "the server's state")}
+    at_send = {"page_cache": reading(resident_share(), "cachestat"),
+               "process": reading("running" if server.process else "none", "pid and start time")}
+    before = counters_of(server.process.pid if server.process else None)
+    marks = {"send_start": 0}
+    start = now_ns()
+    if start_process:
+        start_process()
+    connection = connect(port or server.port, start + 60 * 10**9)
+    marks["connected"] = now_ns() - start
+    body = json.dumps({"messages": [{"role": "user", "content": prompt}], "max_tokens": max_tokens,
+                       "stream": True, "stream_options": {"include_usage": True}, "temperature": 0,
+                       "ignore_eos": True, "cache_prompt": cache, "rouse_timeline": True})
+    with connection:
+        connection.sendall(("POST /v1/chat/completions HTTP/1.1\r\nHost: x\r\nConnection: close\r\n"
+                            f"Content-Type: application/json\r\nContent-Length: {len(body)}"
+                            f"\r\n\r\n{body}").encode())
+        marks["request_sent"] = now_ns() - start
+        objects = read_stream(connection, marks, start)
+    after = counters_of(server.process.pid)
+    timeline = next(item["rouse"] for item in objects if "rouse" in item)
+    usage = next((item["usage"] for item in reversed(objects) if item.get("usage")), {})
+    lanes = [{**lane, "start_ns": lane["start_ns"] - start, "end_ns": lane["end_ns"] - start}
+             for lane in timeline["lanes"] if lane["end_ns"] > start]
+    for lane in lanes:
+        lane["start_ns"] = max(0, lane["start_ns"])
+    token_events = marks.pop("token_events", 0)
+    return {
+        "schema": "rouse.attempt/1", "outcome": "ok", "ttft_ns": marks["first_token"],
+        "marks_ns": marks,
+        "stages_ns": stages_of(start, timeline, marks, marks["connected"] if start_process else 0),
+        "stage_source": {stage: "server" for stage in STAGES},
+        "lanes": [{key: lane.get(key) for key in ("name", "start_ns", "end_ns", "bytes")}
+                  for lane in lanes],
+        "tokens": {"prompt": usage.get("prompt_tokens"),
+                   "cached": usage.get("prompt_tokens_details", {}).get("cached_tokens")},
+        "stream": {"token_events": token_events},
+        "connection": {"reused": False, "family": "ipv4", "remote": ""},
+        "counters": {name: total - before.get(name, 0) for name, total in after.items()},
+        "state_before": before_state, "state_at_send": at_send}
+
+
+# ---- the states and the faults ----
+
+def salted(length=0):
+    salt = " ".join(random.choices(WORDS, k=3))
+    return f"{salt}. {SHORT} " + " ".join(random.choices(WORDS, k=length))
+
+
+def warm_up(server):
+    run_rouse("warm", MODEL)
+    if not server.loaded():
+        server.load()
+    send(server, salted(), max_tokens=2)
+
+
+def unload(server):
+    server.unload()
+    run_rouse("warm", MODEL)
+
+
+def go_cold(server):
+    server.unload()
+    evict()
+
+
+def evict():
+    # Pages of a mapping that has just gone may be in use for a moment yet.
+    for _ in range(40):
+        run_rouse("evict", MODEL, check=False)
+        if resident_share() <= 0.01:
+            return
+        time.sleep(0.05)
+    raise NotInjected("the file does not leave the page cache: another process maps it")
+
+
+@contextlib.contextmanager
+def hogs(count, *command):
+    processes = [subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+                 for _ in range(count)]
+    try:
+        time.sleep(0.3)
+        yield
+    finally:
+        for process in processes:
+            process.kill()
+            process.wait()
+
+
+class BufferingProxy:
+    """Forwards a request, collects the whole answer, and only then passes it on."""
+
+    def __init__(self, port):
+        self.target = port
+        self.socket = socket.create_server(("127.0.0.1", 0))
+        self.port = self.socket.getsockname()[1]
+        threading.Thread(target=self.serve, daemon=True).start()
+
+    def serve(self):
+        with contextlib.suppress(OSError):
+            while True:
+                client, _ = self.socket.accept()
+                with client, socket.create_connection(("127.0.0.1", self.target)) as server:
+                    request = client.recv(1 << 20)
+                    server.sendall(request)
+                    answer = b""
+                    while chunk := server.recv(65536):
+                        answer += chunk
+                    client.sendall(answer)
+
+
+def evicted_file(bench):
+    yield from (bench.measure(unload) for _ in range(USUAL))
+    yield bench.measure(go_cold)
+
+
+def half_evicted_file(bench):
+    def half(server):
+        go_cold(server)
+        run_rouse("warm", "--fraction", "0.5", MODEL)
+    yield from (bench.measure(unload) for _ in range(USUAL))
+    yield bench.measure(half)
+
+
+def killed_process(bench):
+    yield from (bench.measure(warm_up) for _ in range(USUAL))
+    port = bench.server.port
+    bench.server.stop()
+    run_rouse("warm", MODEL)
+    yield send(bench.server, salted(),
+               start_process=lambda: bench.server.start(port, wait=False), port=port)
+
+
+def unloaded_model(bench):
+    yield from (bench.measure(warm_up) for _ in range(USUAL))
+    yield bench.measure(unload)
+
+
+def emptied_prefix(bench):
+    prompt = salted(120)
+
+    def prime(server):
+        warm_up(server)
+        send(server, prompt, cache=True, max_tokens=2)
+    yield from (bench.measure(prime, prompt=prompt, cache=True) for _ in range(USUAL))
+    yield bench.measure(warm_up, prompt=prompt, cache=True)
+
+
+def long_prompt(bench):
+    yield from (bench.measure(warm_up) for _ in range(USUAL))
+    yield bench.measure(warm_up, prompt=salted(400))
+
+
+def memory_limit(bench):
+    group = bench.group("memory")
+    # The file's pages are charged to whoever touches them first: that must be the server.
+    bench.server.unload()
+    evict()
+    bench.server.load()
+    yield from (bench.measure(lambda server: send(server, salted(), max_tokens=2))
+                for _ in range(USUAL))
+    stat = dict(line.split() for line in (group / "memory.stat").read_text().splitlines())
+    limit = int(stat["rss"]) + 40 * 2**20
+    try:
+        (group / "memory.limit_in_bytes").write_text(str(limit))
+        yield send(bench.server, salted())
+    finally:
+        (group / "memory.limit_in_bytes").write_text("-1")
+
+
+def cpu_hog(bench):
+    yield from (bench.measure(warm_up) for _ in range(USUAL))
+    warm_up(bench.server)
+    with hogs(4, "sh", "-c", "while :; do :; done"):
+        yield send(bench.server, salted())
+
+
+def disk_reader(bench):
+    big = bench.scratch_file()
+    yield from (bench.measure(go_cold) for _ in range(USUAL))
+    go_cold(bench.server)
+    with hogs(4, "sh", "-c", f"while :; do dd if={big} of=/dev/null bs=1M iflag=direct; done"):
+        yield send(bench.server, salted())
+
+
+def slow_disk(bench):
+    limit = bench.group("blkio") / "blkio.throttle.read_bps_device"
+    device = ":".join(map(str, disk_of(MODEL)))
+    yield from (bench.measure(go_cold) for _ in range(USUAL))
+    go_cold(bench.server)
+    try:
+        limit.write_text(f"{device} {60_000_000}")
+        yield send(bench.server, salted())
+    finally:
+        limit.write_text(f"{device} 0")
+
+
+def busy_queue(bench):
+    yield from (bench.measure(warm_up) for _ in range(USUAL))
+    warm_up(bench.server)
+    other = threading.Thread(target=send, args=(bench.server, salted()),
+                             kwargs={"max_tokens": 80})
+    other.start()
+    time.sleep(0.5)
+    try:
+        yield send(bench.server, salted())
+    finally:
+        other.join()
+
+
+def buffering_proxy(bench):
+    proxy = BufferingProxy(bench.server.port)
+    yield from (bench.measure(warm_up) for _ in range(USUAL))
+    warm_up(bench.server)
+    yield send(bench.server, salted(), port=proxy.port)
+    proxy.socket.close()
+
+
+# The fault, what explain has to name first.
+FAULTS = {
+    evicted_file: "page_cache_cold", half_evicted_file: "page_cache_cold",
+    killed_process: "process_new", unloaded_model: "model_unloaded",
+    emptied_prefix: "prefix_lost", long_prompt: "prompt_longer",
+    memory_limit: "memory_reclaim", cpu_hog: "cpu_busy", disk_reader: "disk_busy",
+    slow_disk: "disk_slow", busy_queue: "busy_queue", buffering_proxy: "stream_buffered"}
+
+
+class Bench:
+    """A fresh server for each fault, and what the faults need."""
+
+    def __init__(self, scratch, database):
+        self.scratch = scratch
+        self.database = database
+        self.server = None
+        self.groups = {}
+
+    def group(self, controller):
+        if controller not in self.groups:
+            raise NotInjected(f"no cgroup v1 controller {controller} that this user may write")
+        return self.groups[controller]
+
+    def scratch_file(self):
+        """512 MB on the model's disk, filled, so that reading it reads the disk."""
+        path = Path(MODEL).parent / f".rouse-bench-{os.getpid()}"
+        if not path.exists():
+            block = os.urandom(1 << 20)
+            with open(path, "wb") as file:
+                for _ in range(512):
+                    file.write(block)
+                file.flush()
+                os.fsync(file.fileno())
+        return path
+
+    def measure(self, prepare, prompt=None, cache=False):
+        prepare(self.server)
+        time.sleep(0.1)
+        return send(self.server, prompt or salted(), cache=cache)
+
+    def __enter__(self):
+        for controller in ("memory", "blkio"):
+            path = Path("/sys/fs/cgroup", controller)
+            if not (path / "cgroup.procs").exists() or not os.access(path, os.W_OK):
+                continue
+            path /= f"rouse-bench-{os.getpid()}"
+            with contextlib.suppress(OSError):
+                path.mkdir(exist_ok=True)
+                self.groups[controller] = path
+        return self
+
+    def __exit__(self, *_):
+        if self.server:
+            self.server.stop()
+        for path in self.groups.values():
+            for _ in range(50):
+                with contextlib.suppress(OSError):
+                    path.rmdir()
+                    break
+                time.sleep(0.1)
+        with contextlib.suppress(FileNotFoundError):
+            (Path(MODEL).parent / f".rouse-bench-{os.getpid()}").unlink()
+
+    def one(self, fault):
+        """Injects the fault; returns what explain said."""
+        self.server = Server(self.groups.values())
+        self.server.start()
+        try:
+            attempts = list(fault(self))
+        finally:
+            self.server.stop()
+            self.server = None
+        path = self.scratch / f"{fault.__name__}.jsonl"
+        lines = []
+        for number, attempt in enumerate(attempts, 1):
+            attempt |= {"condition": "usual", "id": number}
+            lines.append(json.dumps(attempt))
+        path.write_text("\n".join(lines) + "\n")
+        run = json.loads(run_rouse("import", path, "--db", self.database, "--name",
+                                   fault.__name__, "--json").stdout)["run"]
+        return json.loads(run_rouse("explain", f"{run}#{len(attempts)}", "--db", self.database,
+                                    "--json").stdout)
+
+
+def result_of(bench, fault):
+    wanted = FAULTS[fault]
+    result = {"fault": fault.__name__, "wanted": wanted, "named": None, "proved": False}
+    try:
+        explanation = bench.one(fault)
+    except NotInjected as reason:
+        return {**result, "outcome": "not injected", "reason": str(reason)}
+    causes = explanation["causes"]
+    result["usual_ms"] = round((explanation["reference"]["ttft_ns"] or 0) / 1e6, 1)
+    result["excess_ms"] = round((explanation["excess_ns"] or 0) / 1e6, 1)
+    result["named"] = causes[0]["cause"] if causes else None
+    result["claimed_ms"] = round(causes[0]["claimed_ns"] / 1e6, 1) if causes else 0
+    result["others"] = [cause["cause"] for cause in causes[1:]]
+    result["unattributed_ms"] = round((explanation.get("unattributed_ns") or 0) / 1e6, 1)
+    result["proved"] = bool(explanation["proved_by"])
+    result["evidence"] = causes[0]["evidence"] if causes else ""
+    result["outcome"] = "named first" if result["named"] == wanted else "missed"
+    return result
+
+
+def print_table(results):
+    print("\n| fault | usual | excess | named first | its share | unattributed | |")
+    print("|---|---|---|---|---|---|---|")
+    for each in results:
+        if each["outcome"] == "not injected":
+            print(f"| {each['fault']} | | | | | | not injected: {each['reason']} |")
+            continue
+        print(f"| {each['fault']} | {each['usual_ms']} ms | +{each['excess_ms']} ms | "
+              f"{each['named']} | {each['claimed_ms']} ms | {each['unattributed_ms']} ms | "
+              f"{'yes' if each['outcome'] == 'named first' else '**no**'} |")
+    injected = [each for each in results if each["outcome"] != "not injected"]
+    right = sum(each["outcome"] == "named first" for each in injected)
+    wrong = sum(each["proved"] and each["named"] != each["wanted"] for each in injected)
+    print(f"\n{right} of {len(injected)} injected faults named first, {wrong} wrong ones called "
+          f"proved, {len(results) - len(injected)} not injected")
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--only", action="append", help="a fault by its name; may be repeated")
+    parser.add_argument("--rounds", type=int, default=1)
+    parser.add_argument("--keep", help="a folder for the attempts (JSONL) and the database")
+    parser.add_argument("--smoke", action="store_true", help="one cheap fault, two usual attempts")
+    options = parser.parse_args()
+    names = {fault.__name__: fault for fault in FAULTS}
+    wanted = options.only or list(names)
+    if options.smoke:
+        global USUAL
+        USUAL, wanted = 2, ["long_prompt"]
+    unknown = [name for name in wanted if name not in names]
+    if unknown:
+        parser.error(f"no fault {unknown[0]}; there are: {', '.join(names)}")
+    results = []
+    with tempfile.TemporaryDirectory() as folder:
+        scratch = Path(options.keep or folder)
+        scratch.mkdir(exist_ok=True)
+        for _ in range(options.rounds):
+            for name in wanted:
+                with Bench(scratch, scratch / "explain.sqlite") as bench:
+                    result = result_of(bench, names[name])
+                results.append(result)
+                print(json.dumps(result), flush=True)
+    print_table(results)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
