@@ -120,6 +120,22 @@ TEST(RequestParser, HoldsTheHeaderLimitToTheByteHoweverTheHeadComes) {
   }
 }
 
+// Found by fuzzing: the last chunk, byte by byte, ended the process by an assertion in Beast.
+TEST(RequestParser, TakesAnEmptyChunkedBodyByteByByte) {
+  const std::string head = "POST / HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\n\r\n";
+  for (const std::string last :
+       {"0\r\n\r\n", "0;\r\n\r\n", "00\r\n\r\n", "0;x=y\r\nT: t\r\n\r\n"}) {
+    RequestParser parser(kHeaderLimit, kBodyLimit);
+    std::vector<std::string> parts = {head};
+    for (const char c : last) parts.emplace_back(1, c);
+    FeedParts(parser, parts);
+    EXPECT_NE(parser.state(), State::kNeedsMore) << last;
+    if (last == "0\r\n\r\n") {
+      EXPECT_EQ(parser.state(), State::kComplete);
+    }
+  }
+}
+
 TEST(RequestParser, RefusesABodyOverTheLimitBeforeItComes) {
   const ParseFailure failure =
       FailureOf("POST / HTTP/1.1\r\nHost: h\r\nContent-Length: 101\r\n\r\n");
