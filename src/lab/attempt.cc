@@ -347,7 +347,8 @@ wire::RequestSpec MakeRequest(const Plan& plan, Target& target, const SendSetup&
   spec.timeouts.total_ns = plan.timeout_ns;
   nlohmann::json extra = nlohmann::json::object();
   if (target.tells_timeline()) extra["rouse_timeline"] = true;
-  if (setup.forbid_prefix) extra["cache_prompt"] = false;
+  const bool may_forbid = RowOf(target.kind()).takes_cache_prompt;
+  if (setup.forbid_prefix && may_forbid) extra["cache_prompt"] = false;
   if (!extra.empty()) spec.extra_body_json = extra.dump();
   for (const auto& [header, variable] : plan.target.headers_env) {
     const char* const value = std::getenv(variable.c_str());

@@ -14,6 +14,7 @@
 #include <nlohmann/json.hpp>
 
 #include "http/server.h"
+#include "lab/control.h"
 #include "lab/targets.h"
 
 namespace rouse::lab {
@@ -30,7 +31,9 @@ class FakeServer {
  public:
   using Answer = std::function<http::Response(const Json& body)>;
 
-  FakeServer() : server_(std::move(http::Server::Listen({})).value()) {
+  // 127.0.0.2 stands for another machine: no process is looked for.
+  explicit FakeServer(const std::string& host = "127.0.0.1")
+      : server_(std::move(http::Server::Listen({.host = host})).value()) {
     server_->Start([this](http::Request request, std::shared_ptr<http::ResponseWriter> writer) {
       const std::lock_guard lock(mutex_);
       const std::string line = request.method + " " + request.target;
@@ -49,7 +52,7 @@ class FakeServer {
     TargetSpec spec;
     spec.kind = kind;
     spec.model = model;
-    spec.url = "http://127.0.0.1:" + std::to_string(server_->port()) + "/v1";
+    spec.url = "http://" + server_->host() + ":" + std::to_string(server_->port()) + "/v1";
     spec.headers_env = {{"Authorization", "ROUSE_TEST_AUTHORIZATION"}};
     Result<std::unique_ptr<Target>> target = MakeManagedTarget(spec);
     EXPECT_TRUE(target.ok());
@@ -60,6 +63,7 @@ class FakeServer {
     const std::lock_guard lock(mutex_);
     return std::exchange(asked_, {});
   }
+  int Port() const { return server_->port(); }
   std::string Authorization() {
     const std::lock_guard lock(mutex_);
     return authorization_;
@@ -192,7 +196,7 @@ TEST(SingleLlamaServer, TellsWhetherItSleepsAndCannotBeUnloaded) {
 }
 
 TEST(Ollama, LoadsAndUnloadsByKeepAliveAsANumber) {
-  FakeServer server;
+  FakeServer server("127.0.0.2");
   Delayed model;
   server.answers["GET /api/ps"] = [&](const Json&) {
     Json models = Json::array();
@@ -215,20 +219,45 @@ TEST(Ollama, LoadsAndUnloadsByKeepAliveAsANumber) {
   EXPECT_EQ(target->ReadState()->model_loaded, false);
 }
 
-TEST(Ollama, IsNotUnloadedWhileItsRunnerLives) {
-  FakeServer server;
-  server.answers["GET /api/ps"] = Says({{"models", Json::array()}});
-  // The fake server is this process: a child of ours is its runner.
+// A server in a process of its own, whose only child is its runner.
+[[noreturn]] void BeOllamaWithARunner(int told) {
   const pid_t runner = fork();
   if (runner == 0) {
-    pause();
-    _exit(0);
+    while (true) pause();
   }
-  const auto target = server.Make(TargetKind::kOllama, "qwen");
-  EXPECT_FALSE(target->ReadState()->model_loaded.has_value());
-  kill(runner, SIGKILL);
-  waitpid(runner, nullptr, 0);
-  EXPECT_EQ(target->ReadState()->model_loaded, false);
+  FakeServer server;
+  server.answers["GET /api/ps"] = Says({{"models", Json::array()}});
+  server.answers["POST /end"] = [runner](const Json&) {
+    kill(runner, SIGKILL);
+    waitpid(runner, nullptr, 0);
+    return http::Response{.body = "{}"};
+  };
+  const int port = server.Port();
+  [[maybe_unused]] const ssize_t count = write(told, &port, sizeof port);
+  while (true) pause();
+}
+
+TEST(Ollama, IsNotUnloadedWhileItsRunnerLives) {
+  int ends[2];
+  ASSERT_EQ(pipe(ends), 0);
+  const pid_t ollama = fork();
+  if (ollama == 0) BeOllamaWithARunner(ends[1]);
+  TargetSpec spec;
+  spec.kind = TargetKind::kOllama;
+  spec.model = "qwen";
+  int port = 0;
+  ASSERT_EQ(read(ends[0], &port, sizeof port), static_cast<ssize_t>(sizeof port));
+  spec.url = "http://127.0.0.1:" + std::to_string(port);
+  const Result<std::unique_ptr<Target>> target = MakeManagedTarget(spec);
+  ASSERT_TRUE(target.ok());
+  EXPECT_EQ((*target)->Tree().size(), 2U);
+  EXPECT_FALSE((*target)->ReadState()->model_loaded.has_value());
+  EXPECT_TRUE(CallControl(spec.url, "POST", "/end", "{}", In(5000)).ok());
+  EXPECT_EQ((*target)->ReadState()->model_loaded, false);
+  kill(ollama, SIGKILL);
+  waitpid(ollama, nullptr, 0);
+  close(ends[0]);
+  close(ends[1]);
 }
 
 TEST(LlamaSwap, LoadsThroughTheUpstreamPathAndUnloads) {

@@ -50,7 +50,8 @@ const std::vector<BadPlan> kBadPlans = {
     {"[experiment]\nrepeat = 3\n", "plan.toml:1: [experiment] needs \"name\": a name of its own"},
     {"[experiment]\nname = \"x\"\nrepeats = 3\n",
      "plan.toml:3: unknown key \"repeats\" in [experiment] (did you mean \"repeat\"?); expected "
-     "name, repeat, seed, prompt, max_tokens, timeout"},
+     "name, repeat, seed, prompt, max_tokens, timeout, "
+     "sentinel"},
     {"[experiment]\nname = \"x\"\nrepeat = 0\n",
      "plan.toml:3: \"repeat\" in [experiment] must be a whole number from 1 to 100000, not 0"},
     {"[experiment]\nname = \"x\"\nrepeat = \"6\"\n",
@@ -82,10 +83,10 @@ const std::vector<BadPlan> kBadPlans = {
     // [target]
     {Head("[target]\nkind = \"bultin\"\n"),
      "plan.toml:4: \"kind\" in [target] has no value \"bultin\" (did you mean \"builtin\"?); "
-     "expected one of builtin, command, url"},
+     "expected one of builtin, command, url, llama-server, ollama, llama-swap, vllm"},
     {Head("[target]\nmodle = \"m\"\n"),
      "plan.toml:4: unknown key \"modle\" in [target] (did you mean \"model\"?); expected kind, "
-     "model, model_file, context, command, url, api, args, headers_env"},
+     "model, model_file, context, command, url, api, args, headers_env, compile_cache_env"},
     {Head("[target]\nkind = \"command\"\n"),
      "plan.toml:3: [target] needs \"command\": \"my-server --port {port} --model {model}\""},
     {Head("[target]\nkind = \"url\"\n"),
