@@ -163,6 +163,21 @@ TEST(Compare, WarnsAboutSeveralLayersAtOnce) {
   EXPECT_THAT(Compare({&run, "cold", attempts}, {&run, "warm", attempts}, {})->warnings, IsEmpty());
 }
 
+TEST(Compare, SaysAtWhichMarginARejectedClaimWouldNotBeRejected) {
+  std::vector<Attempt> attempts;
+  Add(attempts, "t", {90, 110, 120, 130, 140, 150});
+  Add(attempts, "c", {100, 100, 100, 100, 100, 100});
+  const results::Run run = RunOf({"t", "c"});
+  ComparisonSpec spec;
+  spec.expect = stats::Expect::kIncrease;
+  spec.margin = "200ms";
+  const auto comparison = Compare({&run, "t", attempts}, {&run, "c", attempts}, spec);
+  ASSERT_TRUE(comparison.ok());
+  EXPECT_EQ(comparison->verdict, Verdict::kReject);
+  EXPECT_EQ(comparison->would_change,
+            "At a margin of 50.0 ms or less it would no longer be a reject.");
+}
+
 TEST(UndeclaredDifferences, NamesWhatDiffersAndTheDaysBetween) {
   results::Run a = RunOf({});
   results::Run b = RunOf({});

@@ -107,6 +107,9 @@ std::string FlipWords(const Comparison& comparison, const Interval& interval) {
     if (flip.reject_below) {
       add("At a margin below " + words(*flip.reject_below) + " it would be a reject.");
     }
+  } else if (flip.reject_above || flip.reject_below) {
+    add("At a margin of " + words(flip.reject_above ? *flip.reject_above : *flip.reject_below) +
+        (flip.reject_above ? " or less" : " or more") + " it would no longer be a reject.");
   }
   return text;
 }
