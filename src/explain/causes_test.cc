@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <fstream>
 
 #include "explain/explain.h"
 #include "explain/test_attempts.h"
@@ -231,6 +232,20 @@ TEST(CauseTable, EveryRowStandsAtItsIdAndSaysWhatItReadsAndWhy) {
     EXPECT_FALSE(row.reads.empty() || row.threshold.empty() || row.title.empty()) << row.name;
     EXPECT_NE(row.stages, 0U) << row.name;
   }
+}
+
+TEST(CauseTable, ThePageHasARowForEachCauseAndNoOther) {
+  std::ifstream file(ROUSE_SOURCE_DIR "/docs/explain.md");
+  std::vector<std::string> in_page;
+  for (std::string line; std::getline(file, line);) {
+    const size_t end = line.find("` |", 3);
+    if (line.starts_with("| `") && end != std::string::npos) {
+      in_page.push_back(line.substr(3, end - 3));
+    }
+  }
+  std::vector<std::string> in_table;
+  for (const CauseRow& row : CauseRows()) in_table.emplace_back(row.name);
+  EXPECT_THAT(in_page, testing::UnorderedElementsAreArray(in_table));
 }
 
 TEST(CauseTable, ClocksNeverClaimMoreThanTheirBound) {
