@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <csignal>
+#include <deque>
 #include <filesystem>
 #include <map>
 
@@ -44,15 +45,77 @@ class ExperimentTest : public testing::Test {
                           .clock = bench.clock,
                           .environment = {{"engine", "fake 1"}},
                           .calibrate = false,
-                          .resume_run = resume_},
+                          .resume_run = resume_,
+                          .clocks = [this] { return Clocks(); }},
                          events_);
   }
 
+  // The scripted readings one after the other; the last one stays.
+  MachineClocks Clocks() {
+    const MachineClocks now = clocks_.front();
+    if (clocks_.size() > 1) clocks_.pop_front();
+    return now;
+  }
+
+  std::deque<MachineClocks> clocks_ = {{.boot_id = "boot a"}};
   std::filesystem::path directory_;
   std::string path_;
   ExperimentEvents events_;
   std::optional<int64_t> resume_;
 };
+
+constexpr const char* kOneCondition =
+    "[experiment]\nname = \"x\"\nrepeat = 3\n[[condition]]\nname = \"warm\"\n";
+
+// Of the warnings those that the clocks gave.
+std::string Codes(const Attempt& attempt) {
+  std::string codes;
+  for (const results::Warning& warning : attempt.warnings) {
+    const std::string& code = warning.code;
+    if (code == "rebooted" || code == "suspended" || code == "clock_stepped") codes += code + " ";
+  }
+  return codes;
+}
+
+TEST_F(ExperimentTest, NoticesASuspendAndAClockStepBetweenAttempts) {
+  Bench bench(kOneCondition);
+  const MachineClocks start = {.boot_id = "boot a"};
+  MachineClocks slept = start;
+  slept.suspended_ns = 60 * kNsPerSecond;
+  MachineClocks stepped = slept;
+  stepped.wall_offset_ns = -5 * kNsPerSecond;
+  clocks_ = {start, start, start, slept, stepped};  // before, the prime, three attempts
+  const Result<ExperimentResult> result = Run(bench, 1);
+  ASSERT_TRUE(result.ok());
+  ASSERT_EQ(result->attempts.size(), 4U);
+  EXPECT_EQ(Codes(result->attempts[1]), "");
+  EXPECT_EQ(Codes(result->attempts[2]), "suspended ");
+  EXPECT_EQ(Codes(result->attempts[3]), "clock_stepped ");
+  const auto stored = Open().LoadAttempts(*result->run.id);
+  ASSERT_TRUE(stored.ok());
+  EXPECT_THAT(stored->at(1).extra_json, HasSubstr("\"boot_id\":\"boot a\""));
+  EXPECT_EQ(Codes(stored->at(2)), "suspended ");
+}
+
+TEST_F(ExperimentTest, NoticesThatARunWasResumedAfterAReboot) {
+  Bench bench(kOneCondition);
+  events_.on_attempt = [&](const Attempt&, const Progress& progress) {
+    if (progress.done == 1) bench.interrupt = true;
+  };
+  const Result<ExperimentResult> cut = Run(bench, 1);
+  ASSERT_TRUE(cut.ok() && cut->interrupted);
+  bench.interrupt = false;
+  events_.on_attempt = {};
+  resume_ = *cut->run.id;
+  clocks_ = {{.boot_id = "boot b"}};
+  const Result<ExperimentResult> resumed = Run(bench, 1);
+  ASSERT_TRUE(resumed.ok()) << resumed.error().message();
+  const std::vector<Attempt>& attempts = resumed->attempts;
+  const size_t first = cut->attempts.size();
+  ASSERT_GT(attempts.size(), first + 1);
+  EXPECT_EQ(Codes(attempts[first]), "rebooted ");
+  EXPECT_EQ(Codes(attempts[first + 1]), "");
+}
 
 std::string Quick() { return std::string(FindPreset("quick")->toml); }
 

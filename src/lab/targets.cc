@@ -107,7 +107,10 @@ constexpr std::array<TargetRow, 7> kTargets{{
      .owns_process = false,
      .takes_cache_prompt = true,
      .block_tokens = 16,
-     .layers = {{kConnection,
+     .layers = {{{.set = kConnection.set,
+                  .proof = kConnection.proof,
+                  .limit = "0.5.0 closes the connection after a streamed answer: \"reused\" is then "
+                           "not reached"},
                  {.set = "a salt and cache_prompt: false, or the same prompt sent before",
                   .proof = "timings.cache_n of the answer",
                   .limit = ""},

@@ -374,6 +374,27 @@ bool IsGone(int pid) {
   return !arguments.ok() || arguments->empty();  // a zombie has none
 }
 
+// A plain directory with a file cgroup.procs that is removed first stands for a control group: what
+// counts is who removes the directory, and when.
+TEST(Spawn, TheWardenRemovesTheControlGroupOnceTheTreeIsGone) {
+  std::string directory = ::testing::TempDir() + "group-XXXXXX";
+  ASSERT_NE(mkdtemp(directory.data()), nullptr);
+  const std::string members = directory + "/cgroup.procs";
+  {
+    std::ofstream file(members);
+  }
+  SpawnOptions options = Shell("rm '" + members + "'; exec sleep 1000");
+  options.cgroup_directory = directory;
+  options.remove_cgroup = true;
+  {
+    const Result<Child> child = Spawn(options);
+    ASSERT_TRUE(child.ok()) << child.error().message();
+    EXPECT_TRUE(EventuallyTrue([&] { return access(members.c_str(), F_OK) != 0; }));
+    EXPECT_EQ(access(directory.c_str(), F_OK), 0);
+  }
+  EXPECT_TRUE(EventuallyTrue([&] { return access(directory.c_str(), F_OK) != 0; }));
+}
+
 TEST(KillOfTheTool, EndsTheServerItsGrandchildrenAndItsDaemons) {
   const std::string seconds = UniqueSleep();
   const Tool tool = StartTool(FamilyScript(seconds), kFamilySleeps + 1);
