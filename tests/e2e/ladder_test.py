@@ -9,6 +9,7 @@ import shlex
 import signal
 import socket
 import subprocess
+import sys
 import threading
 import time
 from pathlib import Path
@@ -309,8 +310,12 @@ state = {{ memory_pressure = "64MiB" }}
                                                     "memory_pressure")["detail"]
     # The mapper of the same user is named, and the state is not reached.
     mapper = subprocess.Popen(
-        [*nobody.prefix, "python3", "-c",
-         "import mmap, sys; f = open(sys.argv[1], 'rb');"
+        [sys.executable, "-c",
+         # That user may not be able to execute this Python; and a process that has changed its
+         # user hides its maps until it says otherwise (PR_SET_DUMPABLE).
+         "import ctypes, mmap, os, sys; libc = ctypes.CDLL(None);"
+         f"os.setgroups([]); os.setgid({NOBODY}); os.setuid({NOBODY}); libc.prctl(4, 1, 0, 0, 0);"
+         "f = open(sys.argv[1], 'rb');"
          "m = mmap.mmap(f.fileno(), 0, prot=mmap.PROT_READ); sum(m[::4096]);"
          "print('ready', flush=True); sys.stdin.read()", str(file)],
         stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
