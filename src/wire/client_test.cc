@@ -121,6 +121,8 @@ TEST(Client, StampsAtTheReadAndNotAfterParsing) {
   const MonoTime stamp = *exchange.marks.first_token;
   const MonoTime next_read = exchange.reads.back().at;
   const int64_t parsing_ns = next_read - stamp;
+  // On a crawling machine (sanitizers, load) one read takes in both sends: nothing can be told.
+  if (parsing_ns == 0) GTEST_SKIP() << "both sends came in one read";
   ASSERT_GT(parsing_ns, 10 * kMs) << "parsing was too fast for this test to mean anything";
   EXPECT_GE(stamp - sends[2].before, 0);
   EXPECT_LT(stamp - sends[2].before, parsing_ns / 2);
