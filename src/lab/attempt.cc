@@ -205,7 +205,8 @@ class Runner {
     if (!prepared.ok()) {
       return End(Outcome::kConnectError, prepared.error().message());
     }
-    const CounterSnapshot before = ReadCounters(context_.proc, context_.states.target.Tree());
+    const CounterSnapshot before =
+        ReadCounters(context_.proc, context_.states.target.Tree(), context_.disk);
     attempt_.started_wall_ns = WallNowNs();
     attempt_.suspended_ns = SuspendedNs();
     loads_.MarkSend();
@@ -219,7 +220,7 @@ class Runner {
     }
     const bool died = TargetDied(context_, attempt_.outcome);
     const std::vector<int> tree = died ? std::vector<int>() : context_.states.target.Tree();
-    StoreCounters(before, ReadCounters(context_.proc, tree),
+    StoreCounters(before, ReadCounters(context_.proc, tree, context_.disk),
                   HasProcess(context_) || !before.tree.processes.empty(), attempt_);
     StoreTimeline(context_, *sent, preparation_.setup.spawn_at_send, attempt_);
     if (died && attempt_.outcome != Outcome::kOk) {

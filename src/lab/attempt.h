@@ -36,6 +36,7 @@ struct AttemptContext {
   Sender& sender;
   const os::ProcRoot& proc;
   const std::atomic<bool>* interrupt = nullptr;
+  std::string disk;  // the block device under the model's file (lab/counters.h); "" = unknown
 };
 
 // The request of this plan to this target with this setup.

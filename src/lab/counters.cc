@@ -1,9 +1,18 @@
 #include "lab/counters.h"
 
+#include <unistd.h>
+
 #include <array>
 #include <string_view>
 
+#include "base/strings.h"
+#include "base/time.h"
+#include "os/block_device.h"
+#include "os/cgroup.h"
+#include "os/diskstats.h"
+#include "os/meminfo.h"
 #include "os/psi.h"
+#include "os/vmstat.h"
 
 namespace rouse::lab {
 namespace {
@@ -54,6 +63,81 @@ void ReadPressure(const os::ProcRoot& root, os::PsiResource resource, const std:
   if (!psi.ok()) snapshot.reasons[full] = psi.error().message();
 }
 
+void PutTotal(const std::string& name, std::optional<int64_t> value, const std::string& reason,
+              CounterSnapshot& snapshot) {
+  snapshot.machine_totals[name] = value;
+  if (!value) snapshot.reasons[name] = reason;
+}
+
+void ReadReclaim(const os::ProcRoot& root, CounterSnapshot& snapshot) {
+  const Result<os::Vmstat> vmstat = os::ReadVmstat(root);
+  const std::string reason =
+      vmstat.ok() ? "this kernel does not count it in /proc/vmstat" : vmstat.error().message();
+  const int64_t page_bytes = sysconf(_SC_PAGESIZE);
+  std::optional<int64_t> swapped;
+  std::optional<int64_t> reclaimed;
+  if (vmstat.ok() && vmstat->swapped_in_pages) swapped = *vmstat->swapped_in_pages * page_bytes;
+  if (vmstat.ok() && vmstat->reclaimed_by_kswapd_pages && vmstat->reclaimed_directly_pages) {
+    // Proactive reclaim has a field of its own on newer kernels only; elsewhere it is not told.
+    reclaimed = (*vmstat->reclaimed_by_kswapd_pages + *vmstat->reclaimed_directly_pages +
+                 vmstat->reclaimed_proactively_pages.value_or(0)) *
+                page_bytes;
+  }
+  PutTotal("machine_swap_in_bytes", swapped, reason, snapshot);
+  PutTotal("machine_reclaimed_bytes", reclaimed, reason, snapshot);
+}
+
+void ReadDisk(const os::ProcRoot& root, const std::string& disk, CounterSnapshot& snapshot) {
+  const std::string name = "machine_disk_read_bytes";
+  if (disk.empty()) {
+    PutTotal(name, std::nullopt, "the disk under the model's file is not known", snapshot);
+    return;
+  }
+  const Result<os::Diskstats> stats = os::ReadDiskstats(root, disk);
+  PutTotal(name, stats.ok() ? stats->read_bytes : std::nullopt,
+           stats.ok() ? "/proc/diskstats has no such column" : stats.error().message(), snapshot);
+}
+
+// The group of the target's first process; before it exists, ours, which it will inherit.
+void ReadQuota(const os::ProcRoot& root, std::span<const int> pids, CounterSnapshot& snapshot) {
+  const Result<os::CgroupCounters> group =
+      os::ReadCgroupCounters(root, pids.empty() ? getpid() : pids.front());
+  std::optional<int64_t> throttled_us;
+  if (group.ok() && group->throttled_ns) throttled_us = *group->throttled_ns / kNsPerUs;
+  PutTotal("cgroup_throttled_us", throttled_us,
+           group.ok() ? "its control group has no CPU quota" : group.error().message(), snapshot);
+}
+
+// Mean over the CPUs that tell a frequency; most virtual machines tell none.
+void ReadClocks(const os::ProcRoot& root, CounterSnapshot& snapshot) {
+  int64_t sum_khz = 0;
+  int64_t count = 0;
+  const int64_t cpus = sysconf(_SC_NPROCESSORS_CONF);
+  for (int64_t cpu = 0; cpu < cpus; ++cpu) {
+    const Result<std::string> text =
+        root.Read("sys/devices/system/cpu/cpu" + std::to_string(cpu) + "/cpufreq/scaling_cur_freq");
+    if (!text.ok()) continue;
+    const std::optional<int64_t> khz = ParseInt64(TrimBlanks(*text));
+    if (!khz) continue;
+    sum_khz += *khz;
+    ++count;
+  }
+  const std::string name = "cpu_clock_hz";
+  snapshot.machine_levels[name] =
+      count == 0 ? std::nullopt : std::optional<int64_t>(sum_khz * 1000 / count);
+  if (count == 0) snapshot.reasons[name] = "no CPU tells its frequency in sysfs";
+}
+
+void ReadAvailable(const os::ProcRoot& root, CounterSnapshot& snapshot) {
+  const Result<os::Meminfo> meminfo = os::ReadMeminfo(root);
+  const std::string name = "machine_available_bytes";
+  snapshot.machine_levels[name] = meminfo.ok() ? meminfo->available_bytes : std::nullopt;
+  if (!snapshot.machine_levels[name]) {
+    snapshot.reasons[name] =
+        meminfo.ok() ? "this kernel does not tell MemAvailable" : meminfo.error().message();
+  }
+}
+
 void Put(const std::string& metric, std::optional<int64_t> value, const std::string& reason,
          results::Attempt& attempt) {
   if (value) {
@@ -66,12 +150,24 @@ void Put(const std::string& metric, std::optional<int64_t> value, const std::str
 
 }  // namespace
 
-CounterSnapshot ReadCounters(const os::ProcRoot& root, std::span<const int> pids) {
+std::string DiskOf(const os::ProcRoot& root, const std::string& file) {
+  if (file.empty()) return "";
+  const Result<os::Storage> storage = os::ReadStorage(root, file);
+  return storage.ok() && storage->device ? storage->device->name : "";
+}
+
+CounterSnapshot ReadCounters(const os::ProcRoot& root, std::span<const int> pids,
+                             const std::string& disk) {
   CounterSnapshot snapshot;
   snapshot.tree = os::ReadProcessTreeCounters(root, pids);
   ReadPressure(root, os::PsiResource::kCpu, "cpu", false, snapshot);
   ReadPressure(root, os::PsiResource::kIo, "io", true, snapshot);
   ReadPressure(root, os::PsiResource::kMemory, "memory", true, snapshot);
+  ReadReclaim(root, snapshot);
+  ReadDisk(root, disk, snapshot);
+  ReadQuota(root, pids, snapshot);
+  ReadClocks(root, snapshot);
+  ReadAvailable(root, snapshot);
   return snapshot;
 }
 
@@ -99,6 +195,14 @@ void StoreCounters(const CounterSnapshot& before, const CounterSnapshot& after, 
     const bool known = total && start != before.machine_totals.end() && start->second;
     Put(metric, known ? std::optional<int64_t>(*total - *start->second) : std::nullopt,
         reason == after.reasons.end() ? "" : reason->second, attempt);
+  }
+  // Clocks as the request found them; memory as it left it.
+  for (const auto& [name, snapshot] :
+       {std::pair("cpu_clock_hz", &before), std::pair("machine_available_bytes", &after)}) {
+    const auto level = snapshot->machine_levels.find(name);
+    const auto reason = snapshot->reasons.find(name);
+    Put(name, level == snapshot->machine_levels.end() ? std::nullopt : level->second,
+        reason == snapshot->reasons.end() ? "" : reason->second, attempt);
   }
 }
 

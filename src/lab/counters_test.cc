@@ -5,6 +5,7 @@
 
 #include <array>
 
+#include "os/fake_root.h"
 #include "results/metrics.h"
 
 namespace rouse::lab {
@@ -17,9 +18,9 @@ int64_t Value(const results::Attempt& attempt, const std::string& name) {
 
 TEST(Counters, AreRowsOfTheMetricCatalogue) {
   const std::array<int, 1> self = {getpid()};
-  const CounterSnapshot before = ReadCounters(os::ProcRoot::Real(), self);
+  const CounterSnapshot before = ReadCounters(os::ProcRoot::Real(), self, "");
   results::Attempt attempt;
-  StoreCounters(before, ReadCounters(os::ProcRoot::Real(), self), true, attempt);
+  StoreCounters(before, ReadCounters(os::ProcRoot::Real(), self, ""), true, attempt);
   EXPECT_GE(attempt.counters.size(), 20U);
   for (const auto& [name, value] : attempt.counters) {
     EXPECT_NE(results::FindMetric(name), nullptr) << name;
@@ -32,12 +33,12 @@ TEST(Counters, AreRowsOfTheMetricCatalogue) {
 TEST(Counters, CountTheMinorFaultsOfTouchedPages) {
   constexpr size_t kPages = 3000;
   const std::array<int, 1> self = {getpid()};
-  const CounterSnapshot before = ReadCounters(os::ProcRoot::Real(), self);
+  const CounterSnapshot before = ReadCounters(os::ProcRoot::Real(), self, "");
   const auto page = static_cast<size_t>(sysconf(_SC_PAGESIZE));
   std::vector<char> memory(kPages * page);
   for (size_t i = 0; i < kPages; ++i) memory[i * page] = 1;
   results::Attempt attempt;
-  StoreCounters(before, ReadCounters(os::ProcRoot::Real(), self), true, attempt);
+  StoreCounters(before, ReadCounters(os::ProcRoot::Real(), self, ""), true, attempt);
   // Huge pages may take 512 at a time.
   EXPECT_GE(Value(attempt, "target_minor_faults"), static_cast<int64_t>(kPages / 512));
   EXPECT_GT(Value(attempt, "target_rss_bytes"), static_cast<int64_t>(kPages * page));
@@ -45,17 +46,41 @@ TEST(Counters, CountTheMinorFaultsOfTouchedPages) {
 }
 
 TEST(Counters, CountANewProcessFromItsStart) {
-  const CounterSnapshot none = ReadCounters(os::ProcRoot::Real(), {});
+  const CounterSnapshot none = ReadCounters(os::ProcRoot::Real(), {}, "");
   const std::array<int, 1> self = {getpid()};
   results::Attempt attempt;
-  StoreCounters(none, ReadCounters(os::ProcRoot::Real(), self), true, attempt);
+  StoreCounters(none, ReadCounters(os::ProcRoot::Real(), self, ""), true, attempt);
   EXPECT_GT(Value(attempt, "target_minor_faults"), 100);
 }
 
-TEST(Counters, AreUnknownWithAReasonForAServerThatIsNotOurs) {
-  const CounterSnapshot none = ReadCounters(os::ProcRoot::Real(), {});
+TEST(Counters, TellTheMachinesReclaimDiskQuotaAndMemoryFromItsOwnFiles) {
+  os::FakeRoot fake;
+  const os::ProcRoot root = fake.Open();
+  const auto write = [&](int pages, int sectors) {
+    fake.Write("proc/vmstat", "pswpin " + std::to_string(pages) + "\npgsteal_kswapd " +
+                                  std::to_string(10 * pages) + "\npgsteal_direct 7\n");
+    fake.Write("proc/diskstats",
+               " 254 0 vda 1 0 " + std::to_string(sectors) + " 4 5 6 7 8 9 10 11\n");
+    fake.Write("proc/meminfo", "MemTotal: 1000 kB\nMemAvailable: 321 kB\n");
+  };
+  write(3, 100);
+  const CounterSnapshot before = ReadCounters(root, {}, "vda");
+  write(5, 164);
   results::Attempt attempt;
-  StoreCounters(none, ReadCounters(os::ProcRoot::Real(), {}), false, attempt);
+  StoreCounters(before, ReadCounters(root, {}, "vda"), false, attempt);
+  const int64_t page_bytes = sysconf(_SC_PAGESIZE);
+  EXPECT_EQ(Value(attempt, "machine_swap_in_bytes"), 2 * page_bytes);
+  EXPECT_EQ(Value(attempt, "machine_reclaimed_bytes"), 20 * page_bytes);
+  EXPECT_EQ(Value(attempt, "machine_disk_read_bytes"), 64 * 512);
+  EXPECT_EQ(Value(attempt, "machine_available_bytes"), 321 * 1024);
+  EXPECT_FALSE(attempt.counters.at("cpu_clock_hz").has_value());
+  EXPECT_EQ(attempt.null_reasons.at("cpu_clock_hz"), "no CPU tells its frequency in sysfs");
+}
+
+TEST(Counters, AreUnknownWithAReasonForAServerThatIsNotOurs) {
+  const CounterSnapshot none = ReadCounters(os::ProcRoot::Real(), {}, "");
+  results::Attempt attempt;
+  StoreCounters(none, ReadCounters(os::ProcRoot::Real(), {}, ""), false, attempt);
   EXPECT_FALSE(attempt.counters.at("target_read_bytes").has_value());
   EXPECT_EQ(attempt.null_reasons.at("target_read_bytes"), "the server's processes are not ours");
 }

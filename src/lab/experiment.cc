@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "lab/calibration.h"
+#include "lab/counters.h"
 #include "lab/environment.h"
 
 namespace rouse::lab {
@@ -171,7 +172,8 @@ class Experiment {
                                      .loads = parts_.loads},
                           .sender = parts_.sender,
                           .proc = os::ProcRoot::Real(),
-                          .interrupt = events_.interrupt};
+                          .interrupt = events_.interrupt,
+                          .disk = DiskOf(os::ProcRoot::Real(), parts_.target.model_file())};
   }
 
   Status RunAll() {

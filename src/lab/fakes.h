@@ -258,7 +258,8 @@ struct Bench {
                                       .forced_prefix_tokens = {}},
                            .sender = sender,
                            .proc = os::ProcRoot::Real(),
-                           .interrupt = &interrupt};
+                           .interrupt = &interrupt,
+                           .disk = {}};
     return context;
   }
 

@@ -109,8 +109,9 @@ constexpr std::array<TargetRow, 7> kTargets{{
      .block_tokens = 16,
      .layers = {{{.set = kConnection.set,
                   .proof = kConnection.proof,
-                  .limit = "0.5.0 closes the connection after a streamed answer: \"reused\" is then "
-                           "not reached"},
+                  .limit =
+                      "0.5.0 closes the connection after a streamed answer: \"reused\" is then "
+                      "not reached"},
                  {.set = "a salt and cache_prompt: false, or the same prompt sent before",
                   .proof = "timings.cache_n of the answer",
                   .limit = ""},

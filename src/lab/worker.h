@@ -14,9 +14,9 @@
 
 namespace rouse::lab {
 
-// "ballast BYTES", "cpu THREADS", "disk FILE", "requests URL API MODEL STREAMS [HEADER=VARIABLE...]",
-// "sentinel PERIOD_NS".
-// Returns the exit status: 0 after SIGTERM, 2 for bad arguments, 3 when the load did not stand.
+// "ballast BYTES", "cpu THREADS", "disk FILE", "requests URL API MODEL STREAMS
+// [HEADER=VARIABLE...]", "sentinel PERIOD_NS". Returns the exit status: 0 after SIGTERM, 2 for bad
+// arguments, 3 when the load did not stand.
 int RunWorker(const std::vector<std::string>& arguments);
 
 // One unit of the sentinel's fixed work: a hash over 128 KiB, about 0.1 ms of an idle core and
