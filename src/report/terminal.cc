@@ -364,11 +364,9 @@ std::string Next(const results::Run& run, const TerminalOptions& options) {
   if (!options.database.empty()) out += " in " + FitText(options.database, options.columns - 24);
   out += ".\n";
   const std::string dot = options.unicode ? " \u00b7 " : " - ";
-  std::string next = "rouse report " + id + " --json";
-  if (!options.default_html.empty())
-    next = "rouse report " + id + " --html " + options.default_html;
-  return out +
-         Wrap("Next: " + next + dot + "rouse compare" + dot + "rouse list", options.columns, "");
+  return out + Wrap("Next: rouse explain " + id + dot + "rouse report " + id + " --json" + dot +
+                        "rouse list",
+                    options.columns, "");
 }
 
 }  // namespace

@@ -14,9 +14,8 @@ namespace rouse::report {
 struct TerminalOptions {
   int columns = 80;
   bool color = false;
-  bool unicode = false;           // block characters for bars, "µ", "·"
-  std::string database = {};      // shown in the last lines when not the default one
-  std::string default_html = {};  // file name suggested for the HTML page
+  bool unicode = false;       // block characters for bars, "µ", "·"
+  std::string database = {};  // shown in the last lines when not the default one
 };
 
 // The table of conditions with stacked stage bars, the contrasts, the proof line, failures,

@@ -147,7 +147,7 @@ Every state was read back before the request: 30 of 30 reached.
 Stages add up to TTFT in 30 of 30.
 
 Saved as run 1.
-Next: rouse report 1 --json - rouse compare - rouse list
+Next: rouse explain 1 - rouse report 1 --json - rouse list
 )");
   ExpectFits(text, 80);
 }
