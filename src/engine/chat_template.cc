@@ -138,9 +138,6 @@ const std::string& ChatTemplate::DefaultSource() {
   return *source;
 }
 
-ChatTemplate::ChatTemplate(std::unique_ptr<State> state) : state_(std::move(state)) {}
-ChatTemplate::~ChatTemplate() = default;
-
 #ifdef ROUSE_HAVE_LLAMA_COMMON
 
 namespace {
@@ -344,5 +341,9 @@ Result<std::string> ChatTemplate::Render(std::string_view messages_json,
 }
 
 #endif
+
+// Here, where State is known in either build.
+ChatTemplate::ChatTemplate(std::unique_ptr<State> state) : state_(std::move(state)) {}
+ChatTemplate::~ChatTemplate() = default;
 
 }  // namespace rouse::engine

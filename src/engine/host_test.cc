@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 #include <sched.h>
+#include <stdlib.h>
 
 #include <filesystem>
 #include <fstream>
@@ -12,9 +13,9 @@ namespace {
 class HostTest : public testing::Test {
  protected:
   void SetUp() override {
-    root_ = testing::TempDir() + "/rouse_host_test";
-    std::filesystem::remove_all(root_);
-    std::filesystem::create_directories(root_);
+    // A name of its own: tests of this file run beside each other.
+    root_ = testing::TempDir() + "rouse_host_test_XXXXXX";
+    ASSERT_NE(mkdtemp(root_.data()), nullptr);
   }
   void TearDown() override { std::filesystem::remove_all(root_); }
 

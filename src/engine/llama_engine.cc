@@ -155,8 +155,11 @@ Status LlamaEngine::LoadParts(StepLog& log, std::stop_token stop) {
   if (status.ok() && tokenizer_ == nullptr) {
     if (weights_->plain()) {
       Result<std::unique_ptr<Tokenizer>> shared = Tokenizer::FromPlainLoad(*weights_);
-      if (shared.ok()) tokenizer_ = std::move(shared).value();
-      status = shared.ok() ? Status() : Status(shared.error());
+      if (!shared.ok()) {
+        status = shared.error();
+      } else {
+        tokenizer_ = std::move(shared).value();
+      }
     } else {
       status = tokenizer_status;
     }
@@ -194,7 +197,7 @@ Result<LlamaEngine::FileFacts> LlamaEngine::ReadFile(StepLog& log) const {
   return file;
 }
 
-Status LlamaEngine::LoadWeights(const FileFacts& file, StepLog& log, std::stop_token stop) {
+Status LlamaEngine::LoadWeights(const FileFacts& file, StepLog& log, const std::stop_token& stop) {
   if (weights_ != nullptr) return {};
   Publish([](EngineFacts& facts) { facts.weights = {LayerState::kLoading, MonoNow(), {}}; });
   if (!options_.split_tokenizer) return LoadPlain(file, log, stop, "split_tokenizer is off");
@@ -224,7 +227,7 @@ Status LlamaEngine::LoadWeights(const FileFacts& file, StepLog& log, std::stop_t
   return {};
 }
 
-Status LlamaEngine::LoadPlain(const FileFacts& file, StepLog& log, std::stop_token stop,
+Status LlamaEngine::LoadPlain(const FileFacts& file, StepLog& log, const std::stop_token& stop,
                               const std::string& reason) {
   const MonoTime start = MonoNow();
   const Weights::Options options = {.path = options_.model_path,

@@ -35,8 +35,8 @@ class LlamaEngine final : public Engine {
 
   Result<FileFacts> ReadFile(StepLog& log) const;
   Status LoadParts(StepLog& log, std::stop_token stop);
-  Status LoadWeights(const FileFacts& file, StepLog& log, std::stop_token stop);
-  Status LoadPlain(const FileFacts& file, StepLog& log, std::stop_token stop,
+  Status LoadWeights(const FileFacts& file, StepLog& log, const std::stop_token& stop);
+  Status LoadPlain(const FileFacts& file, StepLog& log, const std::stop_token& stop,
                    const std::string& reason);
   Status MakeContext(StepLog& log);
   Status ParseTemplates(const FileFacts& file, StepLog& log);
@@ -45,7 +45,7 @@ class LlamaEngine final : public Engine {
   Status CheckRequest(const GenerateRequest& request) const;
   Result<bool> Prefill(Generation& generation);
   Status Answer(Generation& generation);
-  bool Deliver(Generation& generation, std::string text);
+  bool Deliver(Generation& generation, std::string_view text);
 
   // Applies `change` to a copy of the facts and publishes it.
   template <typename Change>

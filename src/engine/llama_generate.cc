@@ -149,7 +149,7 @@ Status LlamaEngine::Answer(Generation& generation) {
   return {};
 }
 
-bool LlamaEngine::Deliver(Generation& generation, std::string text) {
+bool LlamaEngine::Deliver(Generation& generation, std::string_view text) {
   if (text.empty()) return true;
   const bool wanted = !generation.sink || generation.sink({.text = text,
                                                            .tokens = generation.tokens_since_piece,

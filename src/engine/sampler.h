@@ -8,7 +8,7 @@
 #include "base/result.h"
 #include "engine/engine.h"
 
-struct llama_sampler;
+struct llama_sampler;  // NOLINT(readability-identifier-naming): the library's name
 
 namespace rouse::engine {
 

@@ -15,7 +15,6 @@ namespace {
 
 using results::Attempt;
 using results::ConditionRow;
-using results::LayerReading;
 using Group = std::vector<const Attempt*>;
 
 constexpr double kConfidence = 0.95;

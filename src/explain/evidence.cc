@@ -162,7 +162,7 @@ Finding LookCpu(const Case& each) {
                               Ms(each.reference.Counter("target_run_queue_wait_ns").value_or(0)) +
                               ")";
     const bool seen = *wait >= std::max(kRunQueueNs, kRunQueueShare * each.excess_ns);
-    return seen ? Yes(*wait, words) : No(words);
+    return seen ? Yes(wait, words) : No(words);
   }
   const std::optional<double> pressure = CounterExcess(each, "psi_cpu_some_us");
   if (!pressure) return Unknown(Missing(each, "target_run_queue_wait_ns"));

@@ -12,7 +12,6 @@ namespace rouse::explain {
 namespace {
 
 using results::Attempt;
-using results::LayerReading;
 using results::Stage;
 using Group = std::vector<const Attempt*>;
 

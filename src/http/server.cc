@@ -23,6 +23,7 @@
 
 #include "base/check.h"
 #include "base/fd.h"
+#include "base/strings.h"
 #include "http/connection.h"
 
 namespace rouse::http {
@@ -89,7 +90,7 @@ Result<Listening> ListenOn(const addrinfo& address, const ServerOptions& options
   }
   listening.v6 = address.ai_family == AF_INET6;
   listening.host = host;
-  listening.port = std::atoi(port);
+  listening.port = static_cast<int>(ParseInt64(port).value_or(0));
   return listening;
 }
 

@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 #include <thread>
 
+#include "base/strings.h"
 #include "base/time.h"
 #include "base/units.h"
 #include "http/server.h"
@@ -89,7 +90,8 @@ class NullServer {
     const nlohmann::json body = nlohmann::json::parse(request.body, nullptr, false);
     size_t index = writers_.size();
     if (body.is_object() && body.contains("model") && body["model"].is_string()) {
-      index = static_cast<size_t>(std::atoll(body["model"].get<std::string>().c_str()));
+      const std::optional<int64_t> number = ParseInt64(body["model"].get<std::string>());
+      if (number && *number >= 0) index = static_cast<size_t>(*number);
     }
     if (index >= writers_.size()) {
       writer->Send(http::ErrorResponse(404, "no such stream"));

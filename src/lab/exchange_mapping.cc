@@ -63,7 +63,7 @@ std::string ServerJson(const wire::Exchange& exchange) {
   return json.empty() ? json : json + "}";
 }
 
-void StoreDelay(std::string name, std::optional<int64_t> delay_ns, Attempt& attempt) {
+void StoreDelay(const std::string& name, std::optional<int64_t> delay_ns, Attempt& attempt) {
   if (delay_ns) {
     attempt.counters[name] = *delay_ns;
     return;

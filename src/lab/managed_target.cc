@@ -173,7 +173,7 @@ class LlamaServerTarget : public UrlTarget {
     if (!before.ok()) return before.error();
     if (!router_) return {};  // asleep: the primer wakes it
     RETURN_IF_ERROR(Ask("/models/load", deadline));
-    const Status loaded = Until(true, deadline, "POST /models/load");
+    Status loaded = Until(true, deadline, "POST /models/load");
     if (!loaded.ok() && failed_) {
       return Error(ErrorCode::kState, "the router could not load \"" + spec_.model + "\"");
     }

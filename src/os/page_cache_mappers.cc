@@ -4,7 +4,6 @@
 
 #include <cerrno>
 #include <charconv>
-#include <cstdio>
 #include <cstdlib>
 
 #include "base/strings.h"
@@ -12,6 +11,14 @@
 
 namespace rouse::os {
 namespace {
+
+std::optional<unsigned> ParseHex(std::string_view text) {
+  unsigned value = 0;
+  const char* const end = text.data() + text.size();
+  const auto [rest, status] = std::from_chars(text.data(), end, value, 16);
+  if (status != std::errc() || rest != end) return std::nullopt;
+  return value;
+}
 
 struct FileIdentity {
   unsigned device_major = 0;
@@ -35,10 +42,12 @@ bool LineMaps(std::string_view line, const FileIdentity& file) {
   uint64_t inode = 0;
   const char* const end = fields[4].data() + fields[4].size();
   if (std::from_chars(fields[4].data(), end, inode).ptr != end || inode != file.inode) return false;
-  unsigned major_number = 0;
-  unsigned minor_number = 0;
-  const std::string device(fields[3]);
-  if (std::sscanf(device.c_str(), "%x:%x", &major_number, &minor_number) != 2) return false;
+  const std::string_view device = fields[3];
+  const size_t colon = device.find(':');
+  if (colon == std::string_view::npos) return false;
+  const std::optional<unsigned> major_number = ParseHex(device.substr(0, colon));
+  const std::optional<unsigned> minor_number = ParseHex(device.substr(colon + 1));
+  if (!major_number || !minor_number) return false;
   if (major_number == file.device_major && minor_number == file.device_minor) return true;
   // On btrfs and overlayfs stat and maps name different devices for one file.
   return line == file.path;

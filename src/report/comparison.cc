@@ -16,7 +16,6 @@ namespace {
 using results::Metric;
 using results::Warning;
 using stats::Estimate;
-using stats::Expect;
 using stats::Interval;
 using stats::Shift;
 using stats::Verdict;

@@ -10,6 +10,7 @@
 #include <optional>
 
 #include "base/check.h"
+#include "base/strings.h"
 #include "base/units.h"
 #include "report/comparison.h"
 #include "report/comparison_text.h"
@@ -249,7 +250,7 @@ std::string Header(const results::Run& run, const TerminalOptions& options) {
   std::string second = run.target == "builtin" ? "built-in server" : run.target;
   if (!run.model.empty()) second += dot + run.model;
   const std::string bytes = Fact(run, "model_bytes");
-  if (!bytes.empty()) second += ", " + FormatBytes(std::atoll(bytes.c_str()));
+  if (const auto count = ParseInt64(bytes)) second += ", " + FormatBytes(*count);
   out += FitText(second, options.columns) + "\n";
   if (!run.calibration.empty() && run.calibration.front().median_ns) {
     const results::CalibrationRow& row = run.calibration.front();

@@ -183,7 +183,7 @@ std::string ReasonOf(const Comparison& comparison, const std::optional<Interval>
     case Verdict::kUndecided:
       return range + " straddles " + bound;
   }
-  return range;
+  return {};
 }
 
 std::string WouldChange(const Comparison& comparison, const std::optional<Interval>& interval) {

@@ -15,10 +15,23 @@ constexpr std::string_view kVllm = R"({"backend": "openai-chat", "model_id": "m"
   "errors": ["", "", "Connection reset"]})";
 
 constexpr std::string_view kAiperf =
-    R"({"metadata": {"session_num": 0, "request_start_ns": 1700000000000000000, "request_end_ns": 1700000000900000000, "worker_id": "w", "record_processor_id": "r", "benchmark_phase": "warmup", "was_cancelled": false}, "metrics": {"time_to_first_token": {"value": 300.5, "unit": "ms"}, "request_latency": {"value": 900, "unit": "ms"}, "input_sequence_length": {"value": 12, "unit": "tokens"}}, "error": null}
-{"metadata": {"session_num": 1, "request_start_ns": 1700000001000000000, "request_end_ns": 1700000001500000000, "worker_id": "w", "record_processor_id": "r", "benchmark_phase": "profiling", "was_cancelled": false}, "metrics": {"time_to_first_token": {"value": 200, "unit": "ms"}}, "error": null}
-{"metadata": {"session_num": 2, "request_start_ns": 1700000002000000000, "request_end_ns": 1700000002100000000, "worker_id": "w", "record_processor_id": "r", "benchmark_phase": "profiling", "was_cancelled": false}, "metrics": {}, "error": {"code": 500, "type": "x", "message": "boom"}}
-)";
+    R"({"metadata": {"session_num": 0, "request_start_ns": 1700000000000000000, )"
+    R"("request_end_ns": 1700000000900000000, "worker_id": "w", "record_processor_id": )"
+    R"("r", "benchmark_phase": "warmup", "was_cancelled": false}, "metrics": )"
+    R"({"time_to_first_token": {"value": 300.5, "unit": "ms"}, "request_latency": )"
+    R"({"value": 900, "unit": "ms"}, "input_sequence_length": {"value": 12, "unit": )"
+    R"("tokens"}}, "error": null})"
+    "\n"
+    R"({"metadata": {"session_num": 1, "request_start_ns": 1700000001000000000, )"
+    R"("request_end_ns": 1700000001500000000, "worker_id": "w", "record_processor_id": )"
+    R"("r", "benchmark_phase": "profiling", "was_cancelled": false}, "metrics": )"
+    R"({"time_to_first_token": {"value": 200, "unit": "ms"}}, "error": null})"
+    "\n"
+    R"({"metadata": {"session_num": 2, "request_start_ns": 1700000002000000000, )"
+    R"("request_end_ns": 1700000002100000000, "worker_id": "w", "record_processor_id": )"
+    R"("r", "benchmark_phase": "profiling", "was_cancelled": false}, "metrics": {}, )"
+    R"("error": {"code": 500, "type": "x", "message": "boom"}})"
+    "\n";
 
 constexpr std::string_view kGuidellm = R"({"metadata": {"version": 1}, "benchmarks": [{
   "config": {"strategy": {"type_": "synchronous"}},

@@ -29,7 +29,7 @@ Result<std::string> ReadApiKeyFile(const std::string& path) {
     return Error(ErrorCode::kPermission,
                  "--api-key-file " + path + " can be read by other users; run chmod 600 " + path);
   }
-  ASSIGN_OR_RETURN(const std::string text, ReadSmallFile(path, 64 * 1024));
+  ASSIGN_OR_RETURN(const std::string text, ReadSmallFile(path, size_t{64} << 10U));
   const std::string_view key = TrimBlanks(std::string_view(text).substr(0, text.find('\n')));
   if (key.empty()) return Error(ErrorCode::kUsage, "--api-key-file " + path + " holds no key");
   return std::string(key);

@@ -8,7 +8,7 @@ namespace rouse::server {
 namespace {
 
 constexpr int64_t kPieces = 32;
-constexpr int64_t kPieceBytes = 256 * 1024;
+constexpr int64_t kPieceBytes = int64_t{256} << 10;
 
 }  // namespace
 

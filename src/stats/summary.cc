@@ -41,7 +41,7 @@ class Ranked {
   }
 
   Estimate Midpoint() const {
-    const Estimate upper = At(n() / 2 + 1);
+    Estimate upper = At(n() / 2 + 1);
     if (n() % 2 == 1 || upper.kind != Estimate::Kind::kValue) return upper;
     const Estimate lower = At(n() / 2);
     return Estimate::Of(lower.value + (upper.value - lower.value) / 2);

@@ -44,7 +44,7 @@ class TlsTransport final : public Transport {
     for (;;) {
       const int code = SSL_do_handshake(ssl_.get());
       const int why = SSL_get_error(ssl_.get(), code);
-      const IoResult sent = Flush(wait);
+      IoResult sent = Flush(wait);
       if (sent.kind != IoKind::kBytes) return Failed(sent);
       if (code == 1) {
         return {nullptr, IoKind::kBytes, "", SSL_get_version(ssl_.get()), MonoNow()};
