@@ -28,7 +28,7 @@ struct FileIdentity {
 };
 
 // One line of maps:
-//   7f3a1c000000-7f3a22000000 r--s 00000000 fe:00 1311233    /root/.cache/rouse/models/m.gguf
+//   7f3a1c000000-7f3a22000000 r--s 00000000 fe:00 1311233    /srv/models/m.gguf
 // The path is the rest of the line; a deleted file has " (deleted)" after it.
 bool LineMaps(std::string_view line, const FileIdentity& file) {
   std::string_view fields[5];
