@@ -68,9 +68,9 @@ class TlsTransport final : public Transport {
         return {IoKind::kReset, 0, MonoNow(), {}, LibraryError("TLS")};
       }
       // Answers to key updates, if any.
-      const IoResult sent = Flush(wait);
+      IoResult sent = Flush(wait);
       if (sent.kind != IoKind::kBytes) return sent;
-      const IoResult got = Fill(wait);
+      IoResult got = Fill(wait);
       if (got.kind != IoKind::kBytes) return got;
     }
   }
