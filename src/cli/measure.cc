@@ -202,6 +202,8 @@ lab::ExperimentEvents MakeEvents(const lab::Plan& plan, Progress& progress) {
                   " attempts, order drawn from seed " + std::to_string(*run.seed) + ", about " +
                   FormatDuration(lab::EstimateRunNs(plan, schedule, ModelBytes(plan))) + ". " +
                   lab::CalibrationLine(run.calibration));
+    const std::string jitter = lab::JitterWarning(run.calibration, run.hypotheses);
+    if (!jitter.empty()) progress.Line(jitter);
   };
   // Steps go by too fast to be lines of a log; attempts are.
   if (isatty(STDERR_FILENO) == 1) {

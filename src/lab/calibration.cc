@@ -212,4 +212,21 @@ std::string CalibrationLine(const std::vector<results::CalibrationRow>& rows) {
   return line.empty() ? "Client overhead not measured." : line + ".";
 }
 
+std::string JitterWarning(const std::vector<results::CalibrationRow>& rows,
+                          const std::vector<results::HypothesisRow>& hypotheses) {
+  if (rows.empty() || !rows.front().p99_ns) return "";
+  const results::HypothesisRow* tightest = nullptr;
+  int64_t smallest_ns = *rows.front().p99_ns;
+  for (const results::HypothesisRow& hypothesis : hypotheses) {
+    const Result<int64_t> margin_ns = ParseDuration(hypothesis.margin);
+    if (!margin_ns.ok() || *margin_ns >= smallest_ns) continue;
+    smallest_ns = *margin_ns;
+    tightest = &hypothesis;
+  }
+  if (tightest == nullptr) return "";
+  return "Warning: this client's own p99 (" + FormatDuration(*rows.front().p99_ns) +
+         ") exceeds the margin " + tightest->margin + " of hypothesis \"" + tightest->name +
+         "\": what it finds may be the client's jitter.";
+}
+
 }  // namespace rouse::lab

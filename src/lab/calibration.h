@@ -18,4 +18,9 @@ Result<std::vector<results::CalibrationRow>> Calibrate();
 // "Client overhead 31 us (p99 88 us); at 64 streams 45 us (p99 210 us)."
 std::string CalibrationLine(const std::vector<results::CalibrationRow>& rows);
 
+// A sentence when the client's own p99 at one stream exceeds the smallest margin that a hypothesis
+// gives as a time (one given in percent is known only afterwards); else "".
+std::string JitterWarning(const std::vector<results::CalibrationRow>& rows,
+                          const std::vector<results::HypothesisRow>& hypotheses);
+
 }  // namespace rouse::lab

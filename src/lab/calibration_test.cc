@@ -39,5 +39,23 @@ TEST(CalibrationLine, ShowsMedianAndTailOfEachLoad) {
   EXPECT_EQ(CalibrationLine({}), "Client overhead not measured.");
 }
 
+TEST(JitterWarning, NamesTheTightestMarginBelowTheClientsOwnTail) {
+  const std::vector<results::CalibrationRow> rows = {
+      {.streams = 1, .samples = 400, .median_ns = 30'000, .p99_ns = 90'000, .max_ns = 95'000}};
+  std::vector<results::HypothesisRow> hypotheses(3);
+  hypotheses[0].name = "wide";
+  hypotheses[0].margin = "100us";
+  hypotheses[1].name = "relative";
+  hypotheses[1].margin = "10%";
+  EXPECT_EQ(JitterWarning(rows, hypotheses), "");
+  hypotheses[2].name = "narrow";
+  hypotheses[2].margin = "50us";
+  EXPECT_NE(JitterWarning(rows, hypotheses)
+                .find("(90.0 us) exceeds the margin 50us of hypothesis "
+                      "\"narrow\""),
+            std::string::npos);
+  EXPECT_EQ(JitterWarning({}, hypotheses), "");
+}
+
 }  // namespace
 }  // namespace rouse::lab
