@@ -196,6 +196,8 @@ def line_svg(line: dict, baseline: float) -> str:
         if background:
             parts.append(f'<rect x="{x:.1f}" y="{baseline - 14:.1f}" width="{width:.1f}" '
                          f'height="{LINE_HEIGHT}" fill="{background}"/>')
+            if foreground == PALETTE[0]:  # black is made readable on the ground, not on a colour
+                foreground = GROUND
         attributes = f'x="{x:.1f}" y="{baseline:.1f}"'
         if foreground or dim:
             attributes += f' fill="{foreground or PALETTE[8]}"'

@@ -76,3 +76,12 @@ def test_a_failed_command_makes_no_picture(tmp_path):
     assert answer.returncode != 0
     assert "status 1" in answer.stderr
     assert not out.exists()
+
+
+def test_black_letters_on_a_colour_can_be_read():
+    screen = terminal_svg.Screen(10)
+    screen.feed("\x1b[30;48;5;36mi\x1b[0m\x1b[30mx")
+    drawn = terminal_svg.line_svg(screen.rows[0], 20.0)
+    assert (f'fill="{terminal_svg.GROUND}" textLength="8.4" lengthAdjust="spacing'
+            'AndGlyphs">i<') in drawn
+    assert f'fill="{terminal_svg.PALETTE[0]}" textLength="8.4"' in drawn
