@@ -49,7 +49,8 @@ def ccache_env(base: Path, native: bool = False) -> dict:
     two checkouts share objects; the namespace keeps -march=native objects with their processor."""
     if not shutil.which("ccache"):
         return {}
-    env = {"CCACHE_BASEDIR": str(base)}
+    # Debug information names the directory; without this each clone would compile it all anew.
+    env = {"CCACHE_BASEDIR": str(base), "CCACHE_NOHASHDIR": "1"}
     if "CCACHE_DIR" not in os.environ:
         env["CCACHE_DIR"] = str(paths.cache_dir() / "ccache")
         env["CCACHE_MAXSIZE"] = "3G"
