@@ -138,6 +138,9 @@ void StoreTimeline(const AttemptContext& context, const Sent& sent, bool process
   input.ttft_ns = attempt.ttft_ns;
   input.process_new = process_new;
   input.first_accepted_ns = sent.first_accepted_ns;
+  if (process_new && sent.exchange.marks.connect_start) {
+    input.answered_try_ns = *sent.exchange.marks.connect_start - sent.intended;
+  }
   attempt.lanes = sent.tries_made;
   if (!sent.exchange.rouse_timeline_json.empty()) {
     Result<ServerTimeline> timeline =

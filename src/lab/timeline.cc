@@ -140,7 +140,8 @@ TimelineResult ComputeStages(const TimelineInput& input) {
   }
   // A server may begin while the client's write has yet to return: what it reports comes first.
   if (!input.has_timeline) GiveReportedPrefill(input, ledger, result.warnings);
-  ledger.Give(Stage::kTransport, std::min(Uncovered(segments, begin, sent), ledger.rest_ns()),
+  const int64_t sending = Clip(input.answered_try_ns.value_or(begin), begin, sent);
+  ledger.Give(Stage::kTransport, std::min(Uncovered(segments, sending, sent), ledger.rest_ns()),
               StageSource::kClient);
   ledger.Give(Stage::kTransport, Uncovered(segments, back, ttft), StageSource::kClient);
 

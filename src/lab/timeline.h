@@ -22,6 +22,9 @@ struct TimelineInput {
   // first accepted connection the request waits for that process.
   bool process_new = false;
   results::OptionalNs first_accepted_ns;  // else marks.connected is taken
+  // When the try began that was answered. A starting server may accept and answer 503 before:
+  // that waiting is the server's, not the wire's.
+  results::OptionalNs answered_try_ns = {};
   // A prefill duration that the server reports without saying when it began (llama-server's
   // prompt_ms, Ollama's prompt_eval_duration).
   results::OptionalNs reported_prefill_ns;

@@ -158,6 +158,22 @@ results::OptionalNs MaybeWild(SplitMix64& random) {
   return random.Below(3) == 0 ? results::OptionalNs() : results::OptionalNs(Wild(random));
 }
 
+TEST(Timeline, WaitingForAServerThatAnswers503IsNotTransport) {
+  TimelineInput input;
+  input.ttft_ns = 440;
+  input.process_new = true;
+  input.first_accepted_ns = 20;
+  input.answered_try_ns = 300;
+  input.marks.connected = 302;
+  input.marks.request_sent = 303;
+  input.reported_prefill_ns = 130;
+  const results::Stages stages = ComputeStages(input).stages;
+  EXPECT_EQ(stages[static_cast<size_t>(results::Stage::kProcessStart)].ns, 20);
+  EXPECT_EQ(stages[static_cast<size_t>(results::Stage::kTransport)].ns, 3);
+  EXPECT_EQ(stages[static_cast<size_t>(results::Stage::kPrefill)].ns, 130);
+  EXPECT_EQ(stages[static_cast<size_t>(results::Stage::kUnattributed)].ns, 440 - 20 - 3 - 130);
+}
+
 TEST(TimelineProperty, AnyMarksAndSegmentsSumToTheTtftWithoutANegativeStage) {
   for (uint64_t seed = 0; seed < 50'000; ++seed) {
     SplitMix64 random(seed);
