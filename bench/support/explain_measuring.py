@@ -1,5 +1,6 @@
 """What bench/explain.py measures with: one stream's marks, the stages of a server's timeline,
 counters from /proc, and a proxy that buffers. Knows nothing of faults."""
+import contextlib
 import json
 import os
 import re
