@@ -17,6 +17,7 @@
 #include <mutex>
 
 #include "os/keeper.h"
+#include "os/leftovers.h"
 #include "os/process_table.h"
 
 extern char** environ;
@@ -83,10 +84,11 @@ bool WaitReadable(int fd, int64_t timeout_ns) {
   }
 }
 
-// The environment of the child as "NAME=value" strings.
+// The environment of the child as "NAME=value" strings, with our own mark (os/leftovers.h).
 std::vector<std::string> Environment(const SpawnOptions& options) {
   std::vector<std::string> variables;
   const auto replaced = [&options](std::string_view name) {
+    if (name == kOwnerVariable) return true;
     const auto same_name = [name](const auto& pair) { return pair.first == name; };
     return std::any_of(options.environment.begin(), options.environment.end(), same_name) ||
            std::find(options.environment_removed.begin(), options.environment_removed.end(),
@@ -96,7 +98,11 @@ std::vector<std::string> Environment(const SpawnOptions& options) {
     const std::string_view text = *variable;
     if (!replaced(text.substr(0, text.find('=')))) variables.emplace_back(text);
   }
-  for (const auto& [name, value] : options.environment) variables.push_back(name + "=" + value);
+  for (const auto& [name, value] : options.environment) {
+    if (name != kOwnerVariable) variables.push_back(name + "=" + value);
+  }
+  const Result<std::string> token = OwnerToken(ProcRoot::Real(), getpid());
+  if (token.ok()) variables.push_back(std::string(kOwnerVariable) + "=" + *token);
   return variables;
 }
 
