@@ -405,7 +405,7 @@ class Bench:
     def attempts_of(self, fault, tries):
         """The attempts of one fault, taken anew while other work disturbed them: decided by the
         CPU time that others had, never by what explain would say."""
-        for number in range(1, tries + 1):
+        for _ in range(1, tries + 1):
             attempts = self.take(fault)
             others = sorted(attempt.pop("others") for attempt in attempts[:-1])
             worst = max(others[len(others) // 2], attempts[-1].pop("others"))

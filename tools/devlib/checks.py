@@ -39,6 +39,15 @@ def format_check(step) -> None:
         raise
 
 
+def python_lint(step) -> None:
+    """Undefined and unused names, and what the interpreter itself would warn of."""
+    step.begin("ruff")
+    ruff = venv.program(venv.ensure(step, "test"), "ruff")
+    run_logged(step, [ruff, "check", "--no-cache", "--select", "E9,F,B,PLE,W605", "--ignore", "B905", "dev", "tools",
+                      "tests", "bench"], "ruff", cwd=paths.ROOT, tail=40,
+               what="ruff found faults in Python files")
+
+
 def format_in_place(step) -> None:
     files = cxx_files()
     step.begin(f"clang-format, {len(files)} files")
@@ -83,6 +92,7 @@ def test_env(configuration, model, peer) -> dict:
 def run_checks(report: Report, configuration, prefix, end_to_end=None) -> int:
     report.check("layers", layers)
     report.check("format", format_check)
+    report.check("Python lint", python_lint)
     report.step("rouse", lambda step: build.build(step, configuration, prefix, ["all"]))
     report.check("lint", lambda step: lint.run(step, configuration.directory, cxx_files()))
     report.check("unit tests", lambda step: unit_tests(step, configuration))

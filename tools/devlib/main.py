@@ -91,14 +91,14 @@ def command_check(words: list[str]) -> int:
     configuration, rest = take_options(words)
     if rest:
         return usage(f"check takes no argument {rest[0]}")
-    report = Report(total=10)
+    report = Report(total=11)
     prefix = set_up(report, configuration, ("run", "test"))
     return checks.run_checks(report, configuration, prefix)
 
 
 def command_test(words: list[str]) -> int:
     configuration, rest = take_options(words)
-    report = Report(total=14)
+    report = Report(total=15)
     prefix = set_up(report, configuration, ("run", "test"))
     model = report.step("model", fetch.model)
     peer = report.step("llama-server", lambda step: engine.llama_server(
