@@ -41,11 +41,30 @@ struct CalibrationRow {
   std::optional<int64_t> max_ns;
 };
 
+// Where a run stands right now, for somebody who looks on from another process and for the one that
+// goes on with it after a crash. Written before each attempt and before each idle time, never while
+// something is measured.
+struct RunProgress {
+  int64_t updated_wall_ns = 0;
+  // The process that measures: alive as long as this boot has this pid with this start time.
+  std::string boot_id;
+  int64_t tool_pid = 0;
+  int64_t tool_start_ticks = 0;
+  std::optional<int64_t> position;  // of the attempt in flight; none for a prime
+  int64_t done = 0;                 // attempts, primes not counted
+  int64_t total = 0;
+  std::string condition;                 // of the attempt in flight
+  std::string doing;                     // what is being waited for, in words
+  std::optional<int64_t> until_wall_ns;  // when that is expected to end, where it is known
+  int64_t eta_ns = 0;                    // of the whole rest
+  bool operator==(const RunProgress&) const = default;
+};
+
 struct Run {
   std::optional<int64_t> id;  // set by the store
   std::string name;
   std::string kind;    // "measure" or "import"
-  std::string status;  // "running", "complete", "interrupted", "failed"
+  std::string status;  // "running", "complete", "paused", "interrupted", "failed"
   std::string rouse_version;
   int64_t started_wall_ns = 0;
   std::optional<int64_t> ended_wall_ns;
@@ -58,6 +77,8 @@ struct Run {
   std::vector<ConditionRow> conditions;            // in the order of the plan
   std::vector<HypothesisRow> hypotheses;
   std::vector<CalibrationRow> calibration;
+  // The TTFT that was wanted after each idle time, declared before the first attempt.
+  std::optional<int64_t> require_ttft_ns;
 };
 
 }  // namespace rouse::results

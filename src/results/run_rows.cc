@@ -169,11 +169,13 @@ Result<int64_t> InsertRunRow(Database& database, const Run& run) {
   ASSIGN_OR_RETURN(Statement* const insert,
                    database.Prepare("INSERT INTO runs (name, kind, status, rouse_version, "
                                     "started_wall_ns, ended_wall_ns, seed, plan_toml, plan_hash, "
-                                    "target, model) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"));
+                                    "target, model, require_ttft_ns) "
+                                    "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"));
   const std::string seed = SeedText(run.seed);
   insert->Bind(run.name).Bind(run.kind).Bind(run.status).Bind(run.rouse_version);
   insert->Bind(run.started_wall_ns).Bind(run.ended_wall_ns).BindTextOrNull(seed);
   insert->Bind(run.plan_toml).Bind(run.plan_hash).Bind(run.target).Bind(run.model);
+  insert->Bind(run.require_ttft_ns);
   RETURN_IF_ERROR(insert->Run());
   return database.LastRowId();
 }
@@ -183,12 +185,12 @@ Status UpdateRunRow(Database& database, int64_t id, const Run& run) {
                    database.Prepare("UPDATE runs SET name = ?, kind = ?, status = ?, "
                                     "rouse_version = ?, started_wall_ns = ?, ended_wall_ns = ?, "
                                     "seed = ?, plan_toml = ?, plan_hash = ?, target = ?, "
-                                    "model = ? WHERE id = ?"));
+                                    "model = ?, require_ttft_ns = ? WHERE id = ?"));
   const std::string seed = SeedText(run.seed);
   update->Bind(run.name).Bind(run.kind).Bind(run.status).Bind(run.rouse_version);
   update->Bind(run.started_wall_ns).Bind(run.ended_wall_ns).BindTextOrNull(seed);
-  update->Bind(run.plan_toml).Bind(run.plan_hash).Bind(run.target).Bind(run.model).Bind(id);
-  return update->Run();
+  update->Bind(run.plan_toml).Bind(run.plan_hash).Bind(run.target).Bind(run.model);
+  return update->Bind(run.require_ttft_ns).Bind(id).Run();
 }
 
 Status ReplaceRunParts(Database& database, int64_t id, const Run& run) {
@@ -207,8 +209,8 @@ Status ReplaceRunParts(Database& database, int64_t id, const Run& run) {
 Result<Run> ReadRun(Database& database, int64_t id) {
   ASSIGN_OR_RETURN(Statement* const select,
                    database.Prepare("SELECT name, kind, status, rouse_version, started_wall_ns, "
-                                    "ended_wall_ns, seed, plan_toml, plan_hash, target, model "
-                                    "FROM runs WHERE id = ?"));
+                                    "ended_wall_ns, seed, plan_toml, plan_hash, target, model, "
+                                    "require_ttft_ns FROM runs WHERE id = ?"));
   ASSIGN_OR_RETURN(const bool row, select->Bind(id).Step());
   if (!row) {
     return Error(ErrorCode::kUsage, "there is no run " + std::to_string(id) + " in " +
@@ -227,11 +229,46 @@ Result<Run> ReadRun(Database& database, int64_t id) {
   run.plan_hash = select->Text(8);
   run.target = select->Text(9);
   run.model = select->Text(10);
+  run.require_ttft_ns = select->OptionalInt(11);
   select->Reset();
   RETURN_IF_ERROR(ReadConditions(database, id, run));
   RETURN_IF_ERROR(ReadHypotheses(database, id, run));
   RETURN_IF_ERROR(ReadSmallParts(database, id, run));
   return run;
+}
+
+Status WriteProgress(Database& database, int64_t id, const RunProgress& progress) {
+  ASSIGN_OR_RETURN(Statement* const replace,
+                   database.Prepare("INSERT OR REPLACE INTO run_progress VALUES "
+                                    "(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"));
+  replace->Bind(id).Bind(progress.updated_wall_ns).Bind(progress.boot_id).Bind(progress.tool_pid);
+  replace->Bind(progress.tool_start_ticks).Bind(progress.position).Bind(progress.done);
+  replace->Bind(progress.total).Bind(progress.condition).Bind(progress.doing);
+  return replace->Bind(progress.until_wall_ns).Bind(progress.eta_ns).Run();
+}
+
+Result<std::optional<RunProgress>> ReadProgress(Database& database, int64_t id) {
+  ASSIGN_OR_RETURN(
+      Statement* const select,
+      database.Prepare("SELECT updated_wall_ns, boot_id, tool_pid, tool_start_ticks, position, "
+                       "done, total, condition, doing, until_wall_ns, eta_ns "
+                       "FROM run_progress WHERE run = ?"));
+  ASSIGN_OR_RETURN(const bool row, select->Bind(id).Step());
+  if (!row) return std::optional<RunProgress>();
+  RunProgress progress;
+  progress.updated_wall_ns = select->Int(0);
+  progress.boot_id = select->Text(1);
+  progress.tool_pid = select->Int(2);
+  progress.tool_start_ticks = select->Int(3);
+  progress.position = select->OptionalInt(4);
+  progress.done = select->Int(5);
+  progress.total = select->Int(6);
+  progress.condition = select->Text(7);
+  progress.doing = select->Text(8);
+  progress.until_wall_ns = select->OptionalInt(9);
+  progress.eta_ns = select->Int(10);
+  select->Reset();
+  return std::optional<RunProgress>(std::move(progress));
 }
 
 }  // namespace rouse::results

@@ -200,7 +200,26 @@ CREATE VIEW sample AS
   WHERE prime = 0 AND outcome NOT IN ('state_not_reached', 'interrupted');
 )sql";
 
-constexpr std::array<std::string_view, 1> kMigrations = {kVersion1};
+// A run's progress, for `rouse list --follow` and `--resume`; the TTFT that a run was to hold.
+constexpr std::string_view kVersion2 = R"sql(
+ALTER TABLE runs ADD COLUMN require_ttft_ns INTEGER;
+CREATE TABLE run_progress (
+  run INTEGER PRIMARY KEY REFERENCES runs(id) ON DELETE CASCADE,
+  updated_wall_ns INTEGER NOT NULL,
+  boot_id TEXT NOT NULL,
+  tool_pid INTEGER NOT NULL,
+  tool_start_ticks INTEGER NOT NULL,
+  position INTEGER,
+  done INTEGER NOT NULL,
+  total INTEGER NOT NULL,
+  condition TEXT NOT NULL,
+  doing TEXT NOT NULL,
+  until_wall_ns INTEGER,
+  eta_ns INTEGER NOT NULL
+);
+)sql";
+
+constexpr std::array<std::string_view, 2> kMigrations = {kVersion1, kVersion2};
 
 }  // namespace
 

@@ -124,7 +124,16 @@ Result<std::unique_ptr<Database>> OpenForReading(const std::string& path) {
   }
   if (!identity.ok()) return Error(identity.error());
   RETURN_IF_ERROR(CheckIdentity(*identity, path));
-  if (identity->version < kStoreVersion) {
+  if (identity->version > 0 && identity->version < kStoreVersion) {
+    // An earlier version wrote it: brought up to date by a writer, then read.
+    const Result<std::unique_ptr<Database>> writer = OpenForWriting(path);
+    if (!writer.ok()) {
+      return Error(writer.error().code(), "the database " + path + " has the older format " +
+                                              std::to_string(identity->version) +
+                                              " and has to be written once to be read: " +
+                                              writer.error().message());
+    }
+  } else if (identity->version < kStoreVersion) {
     return Error(ErrorCode::kNotFound, "the database " + path +
                                            " holds no runs yet.\nRun rouse "
                                            "measure first, or name another with --db.");
@@ -195,6 +204,14 @@ Status Store::AppendAttempt(int64_t run, Attempt& attempt) {
   attempt.id = id;
   RETURN_IF_ERROR(InsertAttempt(database, attempt));
   return transaction->Commit();
+}
+
+Status Store::SetProgress(int64_t run, const RunProgress& progress) {
+  return WriteProgress(*impl_->database, run, progress);
+}
+
+Result<std::optional<RunProgress>> Store::LoadProgress(int64_t run) {
+  return ReadProgress(*impl_->database, run);
 }
 
 Status Store::FinishRun(int64_t run, const std::string& status) {

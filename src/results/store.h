@@ -22,7 +22,7 @@
 namespace rouse::results {
 
 // The format that this version writes; `PRAGMA user_version` of the file.
-inline constexpr int kStoreVersion = 1;
+inline constexpr int kStoreVersion = 2;
 
 // Where results go: `flag` when it is not empty, else $ROUSE_DB, else
 // $XDG_DATA_HOME/rouse/rouse.sqlite, else ~/.local/share/rouse/rouse.sqlite. Creates nothing.
@@ -75,7 +75,12 @@ class Store {
   // and `attempt.id` when it is empty: ids count from 1 within a run.
   Status AppendAttempt(int64_t run, Attempt& attempt);
 
-  // Sets the status ("complete", "interrupted", "failed") and the end time (now).
+  // Replaces what is known of the run's progress; one transaction, on the disk when it returns.
+  Status SetProgress(int64_t run, const RunProgress& progress);
+  // Empty for a run that never told any: an import, or one of an earlier version.
+  Result<std::optional<RunProgress>> LoadProgress(int64_t run);
+
+  // Sets the status ("complete", "paused", "interrupted", "failed") and the end time (now).
   Status FinishRun(int64_t run, const std::string& status);
 
   // A run and all of its attempts in one transaction: all or nothing. For imports.

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "base/result.h"
@@ -19,6 +20,10 @@ Status UpdateRunRow(Database& database, int64_t id, const Run& run);
 // Environment, conditions, hypotheses, calibration: replaces what is there.
 Status ReplaceRunParts(Database& database, int64_t id, const Run& run);
 Result<Run> ReadRun(Database& database, int64_t id);
+
+// Replaces the run's one row.
+Status WriteProgress(Database& database, int64_t id, const RunProgress& progress);
+Result<std::optional<RunProgress>> ReadProgress(Database& database, int64_t id);
 
 // The attempt's row with `*attempt.run` and `*attempt.id`, and its child rows.
 Status InsertAttempt(Database& database, const Attempt& attempt);

@@ -18,6 +18,7 @@
 
 #include "results/example_attempt.h"
 #include "results/json.h"
+#include "results/schema.h"
 #include "results/sqlite.h"
 
 namespace rouse::results {
@@ -431,6 +432,53 @@ TEST_F(StoreTest, OpensPathsWithCharactersThatMeanSomethingInAUri) {
     Opened(PathOf(name));
     EXPECT_TRUE(std::filesystem::exists(PathOf(name))) << name;
   }
+}
+
+TEST_F(StoreTest, KeepsTheLatestProgressOfARunAndNothingOfOneThatToldNone) {
+  Store store = Opened(PathOf("r.sqlite"));
+  auto wanted = ExampleRun();
+  wanted.require_ttft_ns = 500'000'000;
+  const int64_t run = *store.CreateRun(wanted);
+  EXPECT_EQ(store.LoadRun(run)->require_ttft_ns, 500'000'000);
+  ASSERT_TRUE(store.LoadProgress(run).ok());
+  EXPECT_FALSE(store.LoadProgress(run)->has_value());
+  RunProgress progress{.updated_wall_ns = 5,
+                       .boot_id = "boot a",
+                       .tool_pid = 42,
+                       .tool_start_ticks = 4711,
+                       .position = std::nullopt,
+                       .done = 0,
+                       .total = 15,
+                       .condition = "idle 60 min",
+                       .doing = "first attempt",
+                       .until_wall_ns = std::nullopt,
+                       .eta_ns = 9};
+  ASSERT_TRUE(store.SetProgress(run, progress).ok());
+  progress.position = 3;
+  progress.until_wall_ns = 77;
+  ASSERT_TRUE(store.SetProgress(run, progress).ok());
+  EXPECT_EQ(**Opened(PathOf("r.sqlite")).LoadProgress(run), progress);
+}
+
+TEST_F(StoreTest, BringsAFileOfTheFirstFormatUpToDateAndReadsIt) {
+  const std::string path = PathOf("old.sqlite");
+  {
+    auto database = Database::Open(path, true, false);
+    ASSERT_TRUE(database.ok());
+    ASSERT_TRUE((*database)->Execute(std::string(Migrations()[0])).ok());
+    ASSERT_TRUE((*database)
+                    ->Execute("INSERT INTO runs VALUES (1, 'old', 'measure', 'complete', '0', 0, "
+                              "NULL, '7', '', '', 'builtin', 'm'); "
+                              "PRAGMA application_id = 0x726f7573; PRAGMA user_version = 1;")
+                    .ok());
+  }
+  Result<Store> store = Store::Open(path, OpenMode::kReadOnly);
+  ASSERT_TRUE(store.ok()) << store.error().message();
+  const auto run = store->LoadRun(1);
+  ASSERT_TRUE(run.ok()) << run.error().message();
+  EXPECT_EQ(run->name, "old");
+  EXPECT_FALSE(run->require_ttft_ns.has_value());
+  EXPECT_FALSE(store->LoadProgress(1)->has_value());
 }
 
 }  // namespace
