@@ -1,13 +1,18 @@
-// Engine: the seam between the server and a model runtime. One model file; load, unload, chat
-// template, tokenizer, generation with reuse of the last prompt's prefix. No type of the runtime
+// Engine: the seam between the server and a model runtime. One model file; load, sleep, unload,
+// chat template, tokenizer, generation with reuse of a prompt's prefix. No type of the runtime
 // shows here. The real one is MakeLlamaEngine() (llama.cpp); a fake stands behind the same class in
 // the server's tests.
 //
+// A load is a graph of steps on threads of the engine's own (StartLoad()). Meanwhile the owner
+// renders and tokenizes the prompt: ApplyTemplate() and Tokenize() wait for what they need, and no
+// longer.
+//
 // Threads: one thread owns an engine and makes all calls, except Facts(), which any thread may call
-// at any time, also while the owner is inside Load() or Generate(). Callbacks say on which thread
-// they run. Times are CLOCK_MONOTONIC. Nothing here throws.
+// at any time, also while the owner is inside another call. Callbacks say on which thread they run.
+// Times are CLOCK_MONOTONIC. Nothing here throws.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -27,6 +32,35 @@ using Token = int32_t;
 
 enum class FlashAttention { kAuto, kOn, kOff };
 
+// Repacking rearranges quantized weights for this CPU: one thread copies them into private memory
+// (0.5 to 1 s a gigabyte), after which long prompts and generated tokens take less time.
+enum class RepackMode {
+  kOff,   // compute from the mapped file
+  kOn,    // while loading
+  kAuto,  // while loading when the prompt that waits is long enough to pay for it, else by Improve()
+};
+
+// One file of a model as the weights have it mapped: `address` is where `file_offset` is.
+struct FileMapping {
+  std::string path = {};
+  const std::byte* address = nullptr;
+  int64_t file_offset = 0;
+  int64_t bytes = 0;
+};
+
+// Told where the weights are mapped, so that a reader can fill in their pages (loader/reader.h).
+// Called on whichever thread of the engine does the step.
+class MappingWatcher {
+ public:
+  virtual ~MappingWatcher() = default;
+  // The parts of the file that are mapped, before anything of them was read. They stay mapped until
+  // AboutToUnmap(): also while asleep, so that a reader can begin before the wake does. Not called
+  // for weights in private memory. Returns at once.
+  virtual void Mapped(const std::vector<FileMapping>& mappings) = 0;
+  // When this returns, nobody touches the addresses any more.
+  virtual void AboutToUnmap() = 0;
+};
+
 struct EngineOptions {
   std::string model_path = {};
   int64_t context_tokens = 2048;  // prompt plus answer; 0 = as long as the model was trained for
@@ -38,9 +72,15 @@ struct EngineOptions {
   std::string cache_type_v = "f16";  // a quantized one needs flash attention
   int gpu_layers = 0;                // -1 = all; an error where the runtime has no GPU backend
   bool map_file = true;              // mmap; false = read into private memory
-  // Rearranges quantized weights for this CPU while loading: slower start, private memory, faster
-  // long prompts.
-  bool repack = false;
+  RepackMode repack = RepackMode::kOff;
+  // Keeps the part of the file that a first token needs first (embeddings, layers 0, 1, ...) locked
+  // in memory, also across Sleep() and Unload(). Done by Improve(). Only one of the two.
+  int64_t keep_leading_bytes = 0;
+  double keep_leading_ratio = 0;  // of the file, 0 to 1
+  // Sleep() and Unload() keep the KV of the last prefixes, up to so much memory in all.
+  int64_t kept_prefix_bytes = int64_t{256} << 20;
+  // May be null.
+  std::shared_ptr<MappingWatcher> watcher = {};
   // Loads tokenizer and weights apart and in parallel; the tokenizer then survives Unload(). false
   // = one plain load of everything, as the runtime does by default.
   bool split_tokenizer = true;
@@ -56,10 +96,19 @@ struct SamplingParams {
   std::optional<uint32_t> seed = {};
 };
 
+// How much of a model is in memory.
+enum class Tier {
+  kUnloaded,  // at most tokenizer, template and kept prefixes
+  kAsleep,    // all objects, but neither the weights' pages nor the KV's memory
+  kReady,     // Generate() would begin to compute at once
+};
+std::string_view TierName(Tier tier);  // "unloaded", "asleep", "ready"
+
 struct LoadReport {
   MonoTime start = {};
   MonoTime end = {};
-  std::vector<Step> steps = {};  // by start; the tokenizer and weights overlap
+  Tier from = Tier::kUnloaded;
+  std::vector<Step> steps = {};  // by start; they overlap
   bool tokenizer_kept = false;   // from an earlier load
   bool split_tokenizer = false;  // false also when the file did not allow it
 };
@@ -114,6 +163,7 @@ struct GenerateReport {
   std::optional<MonoTime> first_token = {};  // sampled
   std::optional<MonoTime> first_piece = {};  // handed to the sink
   MonoTime end = {};
+  std::vector<Step> steps = {};  // "prefix" (looked up, restored), "prefill"
 };
 
 enum class LayerState { kAbsent, kLoading, kReady };
@@ -148,7 +198,30 @@ struct EngineFacts {
   // Why tokenizer and weights were not loaded apart; empty when they were.
   std::string plain_load_reason = {};
 
-  // Memory by kind. Mapped weights are the file's own pages; the kernel may take them back.
+  Tier tier = Tier::kUnloaded;
+  MonoTime tier_since = {};
+  // What each tier cost when it was last there. Empty: not yet.
+  struct TierCost {
+    // Resident memory of the whole process right after the tier was entered, file pages included.
+    std::optional<int64_t> process_bytes = {};
+    std::optional<int64_t> wake_ns = {};  // of the last successful load from it, until ready
+  };
+  TierCost unloaded_cost = {};
+  TierCost asleep_cost = {};
+  TierCost ready_cost = {};  // no wake_ns
+
+  bool repacked = false;
+  // Prompt tokens from which repacking while loading pays, by measurement. Empty: not measured.
+  std::optional<int64_t> repack_break_even_tokens = {};
+  // Prefixes whose KV is kept outside of the context.
+  int64_t kept_prefixes = 0;
+  int64_t kept_prefix_bytes = 0;
+  // Of keep_leading_*, as read back from the kernel; why it is less than asked for, or "".
+  std::optional<int64_t> locked_bytes = {};
+  std::string locked_problem = {};
+
+  // Memory by kind. Mapped weights are the file's own pages; the kernel may take them back. While
+  // asleep the first, third and fourth are what waking can bring back.
   std::optional<int64_t> weights_mapped_bytes = {};
   std::optional<int64_t> weights_private_bytes = {};
   std::optional<int64_t> kv_bytes = {};
@@ -157,35 +230,70 @@ struct EngineFacts {
 
 class Engine {
  public:
-  using StepObserver = std::function<void(const Step&)>;  // see Load()
+  using StepObserver = std::function<void(const Step&)>;
+  using LoadDone = std::function<void(const Result<LoadReport>&)>;
   // Called on the owner's thread. false = stop generating (kCancelled).
   using Sink = std::function<bool(const Piece&)>;
 
   virtual ~Engine() = default;
 
-  // Makes everything ready that Generate() needs; what is ready stays. On failure or when `stop` is
-  // requested (kInterrupted), all that this call made is freed, except the tokenizer if that was
-  // complete, and a later Load() tries again. `observer` may be empty; it gets each step when it
-  // has ended, on the thread that did it, one at a time.
-  // Errors: kNotFound, kPermission, kCorrupt, kUnsupported (name the file and the runtime's
-  // reason), kExhausted (names --context).
-  virtual Result<LoadReport> Load(std::stop_token stop, const StepObserver& observer) = 0;
+  struct LoadOptions {
+    std::stop_token stop = {};
+    // Gets each step when it has ended, on the thread that did it, one at a time. May be empty.
+    StepObserver observer = {};
+    // Called once, when the load has ended either way, on a thread of the engine (in StartLoad()
+    // itself when there was nothing to do). It must not call the engine. May be empty.
+    LoadDone done = {};
+    // Of the request that waits, as far as it can be told (4 bytes a token will do):
+    // RepackMode::kAuto decides by it. Empty: nobody waits.
+    std::optional<int64_t> prompt_tokens = {};
+  };
 
-  // Frees weights and context; tokenizer and template stay. Milliseconds.
+  // Begins to make everything ready that Generate() needs, and returns at once; what is ready
+  // stays. On failure or when `stop` is requested (kInterrupted), all that this load made is freed,
+  // except tokenizer and template if those were complete, and a later load tries again.
+  // Errors (of `done` and FinishLoad()): kNotFound, kPermission, kCorrupt, kUnsupported (name the
+  // file and the runtime's reason), kExhausted (names --context).
+  virtual void StartLoad(LoadOptions options) = 0;
+
+  // Waits until the load has ended. Without one since the last FinishLoad(): kState.
+  virtual Result<LoadReport> FinishLoad() = 0;
+
+  // Both.
+  Result<LoadReport> Load(std::stop_token stop, const StepObserver& observer) {
+    StartLoad({.stop = std::move(stop), .observer = observer, .done = {}, .prompt_tokens = {}});
+    return FinishLoad();
+  }
+
+  // Drops the weights' pages and the KV's memory and keeps every object: the next load is a matter
+  // of microseconds, after which the first prompt computes from the file's pages. The prefix is
+  // kept as `kept_prefix_bytes` allows. Milliseconds. kUnsupported (and nothing is done) where the
+  // weights are not the mapped file: repacked, not mapped, on a device. kState when not loaded.
+  virtual Status Sleep() = 0;
+
+  // Frees weights and context; tokenizer, template and kept prefixes stay. A load that runs is
+  // stopped first. Milliseconds.
   virtual void Unload() = 0;
 
-  // Renders the model's chat template. `messages_json`: an array of objects with role and content,
-  // as the OpenAI API has them. Needs a tokenizer (kState before the first Load()). kUsage: bad
+  // One piece of work that makes later requests faster, for when nobody waits: locks the leading
+  // layers, builds the repacked layout and swaps it in. Returns what it did, for the log; "" when
+  // nothing is left to do. `stop` ends it within milliseconds (kInterrupted); a later call tries
+  // again. Another failure is not tried again before the next load.
+  virtual Result<std::string> Improve(std::stop_token stop) = 0;
+
+  // Renders the model's chat template; waits for a load's tokenizer and template, not for its
+  // weights. `messages_json`: an array of objects with role and content,
+  // as the OpenAI API has them. Needs a tokenizer (kState before the first load). kUsage: bad
   // JSON, or the template itself refused the messages (its words are quoted). kUnsupported: the
   // model's template can't be used. A model that brings none gets ChatML, as in llama-server.
   virtual Result<std::string> ApplyTemplate(std::string_view messages_json,
                                             const TemplateOptions& options) = 0;
 
-  // Text to tokens; needs a tokenizer. About 5 MB/s.
+  // Text to tokens; waits for a load's tokenizer, not for its weights. About 5 MB/s.
   virtual Result<std::vector<Token>> Tokenize(std::string_view text,
                                               const TokenizeOptions& options) = 0;
 
-  // Computes the prompt and generates. `sink` gets the answer's pieces; `stop` is looked at before
+  // Computes the prompt and generates; waits for a load that runs. `sink` gets the answer's pieces; `stop` is looked at before
   // each token and between parts of the prompt, and inside a part too where the runtime can. A
   // cancelled call is a report, not an error; what was computed by then can be reused.
   // Errors: kState (not loaded), kUsage (no prompt, a token that is none, prompt too long: says

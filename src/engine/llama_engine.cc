@@ -29,6 +29,18 @@ std::string_view StopReasonName(StopReason reason) {
   CHECK(false);
 }
 
+std::string_view TierName(Tier tier) {
+  switch (tier) {
+    case Tier::kUnloaded:
+      return "unloaded";
+    case Tier::kAsleep:
+      return "asleep";
+    case Tier::kReady:
+      return "ready";
+  }
+  CHECK(false);
+}
+
 std::string_view LayerStateName(LayerState state) {
   switch (state) {
     case LayerState::kAbsent:
@@ -108,7 +120,23 @@ std::shared_ptr<const EngineFacts> LlamaEngine::Facts() const {
   return facts_;
 }
 
-Result<LoadReport> LlamaEngine::Load(std::stop_token stop, const StepObserver& observer) {
+void LlamaEngine::StartLoad(LoadOptions options) {
+  loaded_ = RunLoad(std::move(options.stop), options.observer);
+  if (options.done) options.done(*loaded_);
+}
+
+Result<LoadReport> LlamaEngine::FinishLoad() {
+  if (!loaded_.has_value()) return Error(ErrorCode::kState, "no load was started");
+  return *std::exchange(loaded_, std::nullopt);
+}
+
+Status LlamaEngine::Sleep() {
+  return Error(ErrorCode::kUnsupported, "this build of the engine can't drop pages");
+}
+
+Result<std::string> LlamaEngine::Improve(std::stop_token /*stop*/) { return std::string(); }
+
+Result<LoadReport> LlamaEngine::RunLoad(std::stop_token stop, const StepObserver& observer) {
   LoadReport report;
   report.start = MonoNow();
   report.tokenizer_kept = tokenizer_ != nullptr;
@@ -210,7 +238,7 @@ Status LlamaEngine::LoadWeights(const FileFacts& file, StepLog& log, const std::
                               .vocabulary_tokens = file.vocabulary_tokens,
                               .gpu_layers = options_.gpu_layers,
                               .map_file = options_.map_file,
-                              .repack = options_.repack};
+                              .repack = options_.repack == RepackMode::kOn};
   Result<std::unique_ptr<Weights>> loaded = Weights::Load(options, stop);
   if (!loaded.ok()) {
     if (loaded.error().code() == ErrorCode::kInterrupted) return loaded.error();
@@ -235,7 +263,7 @@ Status LlamaEngine::LoadPlain(const FileFacts& file, StepLog& log, const std::st
                                     .vocabulary_tokens = std::nullopt,
                                     .gpu_layers = options_.gpu_layers,
                                     .map_file = options_.map_file,
-                                    .repack = options_.repack};
+                                    .repack = options_.repack == RepackMode::kOn};
   ASSIGN_OR_RETURN(weights_, Weights::Load(options, stop));
   log.Add(Stage::kWeights, "weights", start, file.bytes);
   Publish([&](EngineFacts& facts) {

@@ -18,8 +18,11 @@ class LlamaEngine final : public Engine {
   explicit LlamaEngine(EngineOptions options);
   ~LlamaEngine() override;
 
-  Result<LoadReport> Load(std::stop_token stop, const StepObserver& observer) override;
+  void StartLoad(LoadOptions options) override;
+  Result<LoadReport> FinishLoad() override;
+  Status Sleep() override;
   void Unload() override;
+  Result<std::string> Improve(std::stop_token stop) override;
   Result<std::string> ApplyTemplate(std::string_view messages_json,
                                     const TemplateOptions& options) override;
   Result<std::vector<Token>> Tokenize(std::string_view text,
@@ -33,6 +36,7 @@ class LlamaEngine final : public Engine {
   class StepLog;      // collects and passes on the steps of one Load()
   struct Generation;  // the state of one Generate()
 
+  Result<LoadReport> RunLoad(std::stop_token stop, const StepObserver& observer);
   Result<FileFacts> ReadFile(StepLog& log) const;
   Status LoadParts(StepLog& log, std::stop_token stop);
   Status LoadWeights(const FileFacts& file, StepLog& log, const std::stop_token& stop);
@@ -58,6 +62,7 @@ class LlamaEngine final : public Engine {
   std::string template_problem_;
   std::unique_ptr<Weights> weights_;
   std::unique_ptr<Context> context_;  // destroyed before weights_
+  std::optional<Result<LoadReport>> loaded_;
 
   mutable std::mutex facts_mutex_;  // held for the copy of a pointer only
   std::shared_ptr<const EngineFacts> facts_;

@@ -7,6 +7,7 @@
 #include <mutex>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "engine/engine.h"
@@ -89,7 +90,24 @@ class FakeEngine : public engine::Engine {
     facts_ = std::make_shared<engine::EngineFacts>();
   }
 
-  Result<engine::LoadReport> Load(std::stop_token stop, const StepObserver&) override {
+  void StartLoad(LoadOptions options) override {
+    loaded_ = RunLoad(options.stop);
+    if (options.done) options.done(*loaded_);
+  }
+
+  Result<engine::LoadReport> FinishLoad() override {
+    if (!loaded_) return Error(ErrorCode::kState, "no load runs");
+    return *std::exchange(loaded_, std::nullopt);
+  }
+
+  Status Sleep() override {
+    control_->Record("sleep");
+    return {};
+  }
+
+  Result<std::string> Improve(std::stop_token) override { return std::string(); }
+
+  Result<engine::LoadReport> RunLoad(const std::stop_token& stop) {
     engine::LoadReport report;
     report.start = MonoNow();
     control_->Record("load");
@@ -197,6 +215,7 @@ class FakeEngine : public engine::Engine {
   }
 
   std::shared_ptr<FakeControl> control_;
+  std::optional<Result<engine::LoadReport>> loaded_;
   mutable std::mutex mutex_;
   std::shared_ptr<const engine::EngineFacts> facts_;
 };
