@@ -7,6 +7,7 @@
 #include "base/units.h"
 #include "lab/attempt_loads.h"
 #include "lab/checks.h"
+#include "lab/command_line.h"
 #include "lab/counters.h"
 #include "lab/exchange_mapping.h"
 #include "lab/server_report.h"
@@ -26,6 +27,9 @@ constexpr int64_t kSlowRetryNs = 10 * kNsPerMs;  // as the contract has it
 constexpr int64_t kPrimerRetryNs = 20 * kNsPerMs;
 constexpr size_t kListedTriesLimit = 1000;
 constexpr int kPortTries = 3;
+// A prompt that must stay short says itself where the salt goes, and gets no more than these.
+constexpr std::string_view kSaltPlace = "{salt}";
+constexpr size_t kPlacedSaltDigits = 3;
 
 bool Interrupted(const AttemptContext& context) {
   return context.interrupt != nullptr && context.interrupt->load();
@@ -341,7 +345,13 @@ wire::RequestSpec MakeRequest(const Plan& plan, Target& target, const SendSetup&
   spec.url = target.url();
   spec.api = wire::ApiFromName(plan.target.api);
   spec.model = target.request_model();
-  if (TakesMessages(spec.api.value_or(wire::Api::kOpenAiChat))) {
+  const bool takes_messages = TakesMessages(spec.api.value_or(wire::Api::kOpenAiChat));
+  if (plan.prompt.find(kSaltPlace) != std::string::npos) {
+    const std::string digits = setup.salt_text.substr(0, kPlacedSaltDigits);
+    spec.prompt = ReplaceAll(plan.prompt, kSaltPlace, digits);
+    if (takes_messages) spec.messages = {{.role = "user", .content = spec.prompt}};
+    if (takes_messages) spec.prompt.clear();
+  } else if (takes_messages) {
     spec.messages = {{.role = "system", .content = setup.salt_text},
                      {.role = "user", .content = plan.prompt}};
   } else {

@@ -390,6 +390,21 @@ TEST(MakeRequest, SaltsTheFrontOfThePromptAndAsksTheBuiltInServerForItsTimeline)
   EXPECT_EQ(foreign.prompt, "000000000042 is the number of this session.\n" + bench.plan.prompt);
 }
 
+TEST(MakeRequest, PutsAShortSaltWhereThePromptWantsItAndNothingElse) {
+  Bench bench(Ladder());
+  bench.plan.prompt = "{salt} colours of the sky";
+  const SendSetup setup{.salt_text = SaltText(123'456'789'012)};
+  const wire::RequestSpec chat = MakeRequest(bench.plan, bench.target, setup);
+  ASSERT_EQ(chat.messages.size(), 1U);
+  EXPECT_EQ(chat.messages[0].role, "user");
+  EXPECT_EQ(chat.messages[0].content, "123 colours of the sky");
+  EXPECT_EQ(chat.prompt, "");
+  bench.plan.target.api = "openai-completions";
+  const wire::RequestSpec plain = MakeRequest(bench.plan, bench.target, setup);
+  EXPECT_EQ(plain.prompt, "123 colours of the sky");
+  EXPECT_TRUE(plain.messages.empty());
+}
+
 TEST(SaltText, IsAlwaysOfTheSameLengthAndNeverTwiceTheSame) {
   EXPECT_EQ(SaltText(0).size(), SaltText(~uint64_t{0}).size());
   EXPECT_NE(SaltText(1), SaltText(2));

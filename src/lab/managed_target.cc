@@ -5,8 +5,10 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
+#include "base/strings.h"
 #include "lab/control.h"
 #include "lab/targets.h"
+#include "os/proc_root.h"
 #include "os/process.h"
 #include "wire/url.h"
 
@@ -15,7 +17,8 @@ namespace {
 
 using Json = nlohmann::json;
 
-constexpr int64_t kControlNs = 10 * kNsPerSecond;
+// So long may a server answer 503 to everything: large models are loaded in minutes.
+constexpr int64_t kStartingNs = 120 * kNsPerSecond;
 constexpr int64_t kPollNs = 20 * kNsPerMs;
 
 // A member that is a string, or "".
@@ -90,16 +93,21 @@ class UrlTarget : public Target {
       headers.emplace_back(header, value == nullptr ? "" : value);
     }
     const std::string text = body.is_null() ? "" : body.dump();
-    ASSIGN_OR_RETURN(ControlReply reply,
-                     CallControl(origin_, method, path, text, deadline, headers));
-    if (reply.status < 300) return reply;
+    ControlReply reply;
+    for (;;) {
+      ASSIGN_OR_RETURN(reply, CallControl(origin_, method, path, text, deadline, headers));
+      if (reply.status < 300) return reply;
+      // It listens, and says itself that it cannot answer yet: it is loading its model.
+      if (reply.status != 503 || MonoNow() + kPollNs >= deadline) break;
+      RealClock().SleepFor(kPollNs);
+    }
     return Error(ErrorCode::kState, std::string(method) + " " + path + " answers " +
                                         std::to_string(reply.status) + ": " +
                                         reply.body.substr(0, 200));
   }
 
   Result<Json> GetJson(const std::string& path) {
-    ASSIGN_OR_RETURN(const ControlReply reply, Call("GET", path, Json(), MonoNow() + kControlNs));
+    ASSIGN_OR_RETURN(const ControlReply reply, Call("GET", path, Json(), MonoNow() + kStartingNs));
     Json json = Json::parse(reply.body, nullptr, false);
     if (json.is_object()) return json;
     return Error(ErrorCode::kCorrupt, "GET " + path + " does not answer with a JSON object");
@@ -183,17 +191,42 @@ class LlamaServerTarget : public UrlTarget {
   Status UnloadModel(MonoTime deadline) override {
     const Result<ServerState> before = ReadState();
     if (!before.ok()) return before.error();
-    if (!router_) {
-      return Error(ErrorCode::kUnsupported,
-                   "a single-model llama-server has no unload call: start it without a model and "
-                   "with --models-dir, or let rouse start it (--target 'cmd:llama-server ...') and "
-                   "take process = \"new\"");
-    }
+    if (!router_) return WaitUntilAsleep(deadline);
     RETURN_IF_ERROR(Ask("/models/unload", deadline));
     return Until(false, deadline, "POST /models/unload");
   }
 
  private:
+  // A single-model server has no unload call. It sleeps by itself, which frees the model, its
+  // context and its prompt cache; asking for its state does not keep it awake.
+  Status WaitUntilAsleep(MonoTime deadline) {
+    const std::optional<int64_t> seconds = SleepIdleSeconds();
+    const bool in_time = !seconds || MonoNow() + *seconds * kNsPerSecond < deadline;
+    if (seconds != -1 && in_time) {
+      const Status asleep = Until(false, deadline, "--sleep-idle-seconds");
+      if (asleep.ok() || asleep.error().code() != ErrorCode::kTimeout) return asleep;
+    }
+    return Error(ErrorCode::kUnsupported,
+                 "a single-model llama-server is unloaded by its own sleep only, and this one " +
+                     std::string(seconds == -1 ? "never sleeps" : "does not sleep in time") +
+                     ": start it with --sleep-idle-seconds 1, or without a model and with "
+                     "--models-dir, or let rouse start it (--target 'cmd:llama-server ...') and "
+                     "take process = \"new\"");
+  }
+
+  // As its command line says; -1 = never. Empty when its process cannot be seen.
+  std::optional<int64_t> SleepIdleSeconds() {
+    const std::optional<ProcessIdentity> identity = Identity();
+    if (!identity) return std::nullopt;
+    const Result<std::string> line = os::ProcRoot::Real().ReadOf(identity->pid, "cmdline");
+    if (!line.ok()) return std::nullopt;
+    const std::vector<std::string_view> words = SplitAt(*line, '\0');
+    for (size_t i = 0; i + 1 < words.size(); ++i) {
+      if (words[i] == "--sleep-idle-seconds") return ParseInt64(words[i + 1]);
+    }
+    return -1;
+  }
+
   Status Ask(const std::string& path, MonoTime deadline) {
     const auto reply = Call("POST", path, Json{{"model", spec_.model}}, deadline);
     return reply.ok() ? Status() : Status(reply.error());

@@ -181,7 +181,28 @@ TEST_F(LlamaRouter, ThatNeverUnloadsIsATimeout) {
   EXPECT_EQ(unloaded.error().code(), ErrorCode::kTimeout);
 }
 
-TEST(SingleLlamaServer, TellsWhetherItSleepsAndCannotBeUnloaded) {
+TEST(SingleLlamaServer, IsUnloadedByWaitingForItsOwnSleep) {
+  FakeServer server("127.0.0.2");
+  Delayed asleep;
+  server.answers["GET /models"] = Says({{"data", {{{"id", "m"}, {"object", "model"}}}}});
+  server.answers["GET /props"] = [&](const Json&) {
+    return http::Response{.body = Json{{"is_sleeping", asleep.Read()}}.dump()};
+  };
+  asleep.Change(true);
+  const auto target = server.Make(TargetKind::kLlamaServer, "m");
+  ASSERT_TRUE(target->UnloadModel(In(5000)).ok());
+  EXPECT_EQ(target->ReadState()->model_loaded, false);
+  // Nothing but its state was asked: any other request would wake it.
+  for (const std::string& asked : server.Asked()) {
+    EXPECT_TRUE(asked == "GET /models" || asked == "GET /props") << asked;
+  }
+  asleep.now = false;
+  const Status awake = target->UnloadModel(In(100));
+  ASSERT_FALSE(awake.ok());
+  EXPECT_THAT(awake.error().message(), HasSubstr("does not sleep in time"));
+}
+
+TEST(SingleLlamaServer, TellsWhetherItSleepsAndThatItNeverWill) {
   FakeServer server;
   server.answers["GET /models"] = Says({{"data", {{{"id", "m"}, {"object", "model"}}}}});
   server.answers["GET /props"] = Says({{"is_sleeping", true}});
@@ -192,7 +213,23 @@ TEST(SingleLlamaServer, TellsWhetherItSleepsAndCannotBeUnloaded) {
   const Status unloaded = target->UnloadModel(In(1000));
   ASSERT_FALSE(unloaded.ok());
   EXPECT_EQ(unloaded.error().code(), ErrorCode::kUnsupported);
+  EXPECT_THAT(unloaded.error().message(), HasSubstr("this one never sleeps"));
+  EXPECT_THAT(unloaded.error().message(), HasSubstr("--sleep-idle-seconds 1"));
   EXPECT_THAT(unloaded.error().message(), HasSubstr("--models-dir"));
+}
+
+TEST(SingleLlamaServer, ThatIsStillLoadingIsWaitedFor) {
+  FakeServer server;
+  int left = 3;
+  server.answers["GET /models"] = [&](const Json&) {
+    if (left-- > 0) return http::ErrorResponse(503, "Loading model");
+    return http::Response{.body = R"({"data": []})"};
+  };
+  server.answers["GET /props"] = Says({{"is_sleeping", false}});
+  const auto state = server.Make(TargetKind::kLlamaServer, "m")->ReadState();
+  ASSERT_TRUE(state.ok()) << state.error().message();
+  EXPECT_EQ(state->model_loaded, true);
+  EXPECT_EQ(left, -1);
 }
 
 TEST(Ollama, LoadsAndUnloadsByKeepAliveAsANumber) {

@@ -295,12 +295,12 @@ class CommandTarget : public ProcessTarget {
  protected:
   Result<std::vector<std::string>> Argv(const std::vector<std::string>& args) const override {
     std::vector<std::string> argv;
-    for (const std::string& word : words_) {
-      argv.push_back(
-          ReplaceAll(ReplaceAll(word, "{port}", std::to_string(port_)), "{model}", model_path_));
+    for (const std::vector<std::string>& words : {words_, spec_.args, args}) {
+      for (const std::string& word : words) {
+        argv.push_back(
+            ReplaceAll(ReplaceAll(word, "{port}", std::to_string(port_)), "{model}", model_path_));
+      }
     }
-    argv.insert(argv.end(), spec_.args.begin(), spec_.args.end());
-    argv.insert(argv.end(), args.begin(), args.end());
     return argv;
   }
 

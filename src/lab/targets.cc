@@ -115,10 +115,11 @@ constexpr std::array<TargetRow, 7> kTargets{{
                  {.set = "a salt and cache_prompt: false, or the same prompt sent before",
                   .proof = "timings.cache_n of the answer",
                   .limit = ""},
-                 {.set = "router: POST /models/load and /models/unload",
-                  .proof = "GET /models, and no process of it maps the file",
-                  .limit = "a single-model server has no such call: it sleeps by its own "
-                           "--sleep-idle-seconds, which GET /props tells"},
+                 {.set = "router: POST /models/load and /models/unload; single: its own "
+                         "--sleep-idle-seconds is waited for, a primer wakes it",
+                  .proof = "GET /models or /props, and no process of it maps the file",
+                  .limit = "a single-model server has no unload call: start it with "
+                           "--sleep-idle-seconds, at most 25"},
                  kForeignProcess,
                  kPageCacheOfFile,
                  kForeignCompileCache,

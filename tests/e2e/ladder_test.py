@@ -189,31 +189,73 @@ state = {{ compile_cache = "empty" }}
     assert reading["value"] == "empty" and "0 B in 0 files" in reading["detail"]
 
 
+@contextlib.contextmanager
+def running(command: list, port: int, folder: Path, **environment):
+    """A server that accepts connections on 127.0.0.1, with a home of its own."""
+    log = folder / "server.log"
+    with open(log, "wb") as stream:
+        process = subprocess.Popen(list(map(str, command)), stdout=stream, stderr=stream,
+                                   stdin=subprocess.DEVNULL,
+                                   env={**os.environ, "HOME": str(folder), **environment})
+    try:
+        deadline = time.monotonic() + 60
+        while True:
+            with contextlib.suppress(OSError):
+                socket.create_connection(("127.0.0.1", port), 1).close()
+                break
+            assert process.poll() is None and time.monotonic() < deadline, \
+                log.read_text(errors="replace")[-2000:]
+            time.sleep(0.1)
+        yield f"http://127.0.0.1:{port}"
+    finally:
+        process.terminate()
+        process.wait(30)
+
+
 @pytest.fixture
 def router(llama_server, ladder_model, tmp_path, free_port):
     folder = tmp_path / "models"
     folder.mkdir()
     # A link: the router lists what lies in the folder.
     (folder / "ladder.gguf").symlink_to(ladder_model)
-    log = open(tmp_path / "router.log", "wb")
-    process = subprocess.Popen(
-        [str(llama_server), "--models-dir", str(folder), "--port", str(free_port), "-c", "256",
-         "-np", "1", "--fit", "off", "--no-warmup", "--no-ui"], stdout=log, stderr=log,
-        stdin=subprocess.DEVNULL, env={**os.environ, "HOME": str(tmp_path)})
-    try:
-        deadline = time.monotonic() + 60
-        while True:
-            with contextlib.suppress(OSError):
-                socket.create_connection(("127.0.0.1", free_port), 1).close()
-                break
-            assert process.poll() is None and time.monotonic() < deadline, \
-                (tmp_path / "router.log").read_text(errors="replace")[-2000:]
-            time.sleep(0.1)
-        yield f"http://127.0.0.1:{free_port}"
-    finally:
-        process.terminate()
-        process.wait(30)
-        log.close()
+    with running([llama_server, "--models-dir", folder, "--port", free_port, "-c", "256", "-np",
+                  "1", "--fit", "off", "--no-warmup", "--no-ui"], free_port, tmp_path) as url:
+        yield url
+
+
+@pytest.mark.timeout(300)
+def test_the_sleep_of_a_single_llama_server(measure, llama_server, ladder_model, tmp_path,
+                                            free_port):
+    """It has no unload call: its own sleep is waited for, proved, and ended by the request."""
+    command = [llama_server, "-m", ladder_model, "--port", free_port, "-c", "256", "-np", "1",
+               "--fit", "off", "--no-warmup", "--no-ui"]
+    plan = """
+[target]
+kind = "llama-server"
+url = "URL"
+model = "ladder"
+model_file = "FILE"
+[[condition]]
+name = "warm"
+[[condition]]
+name = "asleep"
+base = "warm"
+state = { model = "unloaded" }
+""".replace("FILE", str(ladder_model))
+    cold = '[[condition]]\nname = "cold"\nbase = "asleep"\nstate = { page_cache = "cold" }\n'
+    with running([*command, "--sleep-idle-seconds", "1"], free_port, tmp_path) as url:
+        attempts = measure(plan.replace("URL", url) + cold)
+    assert reached(attempts["warm"], "model", "state_before")["value"] == "loaded"
+    for name in ("asleep", "cold"):
+        asleep = reached(attempts[name], "model", "state_before")
+        assert asleep["value"] == "unloaded" and "no mapping" in asleep["proof"]
+        assert attempts[name]["state_after"]["model"]["value"] == "loaded"
+    assert reached(attempts["cold"], "page_cache")["value"] <= 0.01
+    assert attempts["cold"]["counters"]["target_read_bytes"] >= MODEL_BYTES / 2
+    with running(command, free_port, tmp_path) as url:
+        refused = measure(plan.replace("URL", url))
+    assert refused["asleep"]["outcome"] == "state_not_reached"
+    assert "never sleeps: start it with --sleep-idle-seconds" in refused["asleep"]["outcome_detail"]
 
 
 @pytest.mark.timeout(300)
