@@ -19,6 +19,7 @@
 #include "engine/engine.h"
 #include "lab/calibration.h"
 #include "lab/experiment.h"
+#include "lab/leftovers.h"
 #include "lab/plan.h"
 #include "lab/schedule.h"
 #include "lab/target.h"
@@ -247,6 +248,10 @@ void Print(const MeasureFlags& flags, const lab::ExperimentResult& result,
 
 int Measure(const MeasureFlags& flags, const lab::Plan& plan, uint64_t seed,
             std::optional<int64_t> resume_run) {
+  // Of runs that were killed with all that cleans up after them: they would disturb this one.
+  for (const std::string& each : lab::RemoveLeftovers()) {
+    std::fprintf(stderr, "Removed what a killed rouse had left: %s\n", each.c_str());
+  }
   // Before any thread exists: the keeper that ends our children whatever happens to us.
   if (const Status keeper = os::StartKeeper(); !keeper.ok()) return Fail(keeper.error());
   InstallInterruptHandler();

@@ -18,8 +18,12 @@ namespace fs = std::filesystem;
 
 constexpr std::string_view kPrefix = "rouse-compile-";
 
-void RemoveStale(const fs::path& folder) {
+}  // namespace
+
+std::vector<std::string> CompileCache::RemoveStale() {
+  std::vector<std::string> removed;
   std::error_code ignored;
+  const fs::path folder = fs::temp_directory_path(ignored);
   for (const auto& entry : fs::directory_iterator(folder, ignored)) {
     const std::string name = entry.path().filename().string();
     if (!name.starts_with(kPrefix)) continue;
@@ -29,17 +33,18 @@ void RemoveStale(const fs::path& folder) {
     // Only what is ours: the folder is everybody's.
     const bool ours = lstat(entry.path().c_str(), &info) == 0 && info.st_uid == geteuid();
     if (!pid || !ours || kill(static_cast<pid_t>(*pid), 0) == 0 || errno != ESRCH) continue;
-    fs::remove_all(entry.path(), ignored);
+    if (fs::remove_all(entry.path(), ignored) > 0 && !ignored) {
+      removed.push_back("folder " + entry.path().string());
+    }
   }
+  return removed;
 }
-
-}  // namespace
 
 Result<std::unique_ptr<CompileCache>> CompileCache::Make() {
   std::error_code failed;
   const fs::path folder = fs::temp_directory_path(failed);
   if (failed) return Error(ErrorCode::kIo, "no temporary folder: " + failed.message());
-  RemoveStale(folder);
+  RemoveStale();
   static std::atomic<int> count{0};
   const std::string directory =
       (folder / (std::string(kPrefix) + std::to_string(getpid()) + "-" + std::to_string(++count)))

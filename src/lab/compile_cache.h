@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "base/result.h"
 
@@ -17,6 +18,8 @@ class CompileCache {
  public:
   // A new, empty directory for this process. Those of tools that have died are removed first.
   static Result<std::unique_ptr<CompileCache>> Make();
+  // Removes directories of tools that have died; returns them.
+  static std::vector<std::string> RemoveStale();
   // Removes the directory with all that is in it.
   ~CompileCache();
   CompileCache(const CompileCache&) = delete;

@@ -137,13 +137,18 @@ struct Group {
   std::string why_not;
 };
 
+Result<std::string> OwnMemoryGroup() {
+  ASSIGN_OR_RETURN(const os::CgroupPaths paths, os::FindCgroup(os::ProcRoot::Real(), getpid()));
+  if (paths.memory.empty()) return Error(ErrorCode::kNotFound, "no memory hierarchy is mounted");
+  return "/" + paths.memory;
+}
+
 // A child of our own memory group: so the ballast's pages are told apart from ours, and end with
 // it. The kernel, not rouse, decides whether we may make one.
 Group MakeBallastGroup() {
-  const Result<os::CgroupPaths> paths = os::FindCgroup(os::ProcRoot::Real(), getpid());
-  if (!paths.ok()) return {"", paths.error().message()};
-  if (paths->memory.empty()) return {"", "no memory hierarchy is mounted"};
-  const std::string parent = "/" + paths->memory;
+  const Result<std::string> own = OwnMemoryGroup();
+  if (!own.ok()) return {"", own.error().message()};
+  const std::string& parent = *own;
   RemoveStaleBallastGroups(parent);
   static std::atomic<int> count{0};
   const std::string directory = parent + "/" + std::string(kGroupPrefix) +
@@ -260,8 +265,10 @@ LoadMaker& RealLoadMaker() {
   return maker;
 }
 
-void RemoveStaleBallastGroups(const std::string& parent_directory) {
+std::vector<std::string> RemoveStaleBallastGroups(const std::string& parent_directory) {
+  std::vector<std::string> removed;
   std::error_code ignored;
+  std::vector<std::string> candidates;
   for (const auto& entry : std::filesystem::directory_iterator(parent_directory, ignored)) {
     const std::string name = entry.path().filename().string();
     if (!name.starts_with(kGroupPrefix)) continue;
@@ -269,8 +276,17 @@ void RemoveStaleBallastGroups(const std::string& parent_directory) {
     const std::optional<int64_t> pid = ParseInt64(rest.substr(0, rest.find('-')));
     // A living tool may be about to use it; one with members cannot be removed anyway.
     if (!pid || kill(static_cast<pid_t>(*pid), 0) == 0 || errno != ESRCH) continue;
-    rmdir(entry.path().c_str());
+    candidates.push_back(entry.path().string());
   }
+  for (const std::string& each : candidates) {
+    if (rmdir(each.c_str()) == 0) removed.push_back("control group " + each);
+  }
+  return removed;
+}
+
+std::vector<std::string> RemoveStaleBallastGroups() {
+  const Result<std::string> own = OwnMemoryGroup();
+  return own.ok() ? RemoveStaleBallastGroups(*own) : std::vector<std::string>();
 }
 
 Result<SentinelReading> CompareSentinelUnits(const std::vector<int64_t>& start_ns,

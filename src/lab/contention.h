@@ -80,9 +80,10 @@ class LoadMaker {
 };
 LoadMaker& RealLoadMaker();
 
-// Removes control groups of ballasts whose tool and warden were both killed. Every ballast does it
-// first.
-void RemoveStaleBallastGroups(const std::string& parent_directory);
+// Removes control groups of ballasts whose tool and warden were both killed, below one directory or
+// below our own memory group; returns those that are gone. Every ballast does it first.
+std::vector<std::string> RemoveStaleBallastGroups(const std::string& parent_directory);
+std::vector<std::string> RemoveStaleBallastGroups();
 
 // The comparison itself, of units given by start and duration. Pure.
 Result<SentinelReading> CompareSentinelUnits(const std::vector<int64_t>& start_ns,
