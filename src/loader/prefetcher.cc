@@ -1,0 +1,373 @@
+#include "loader/prefetcher.h"
+
+#include <fcntl.h>
+#include <pthread.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <mutex>
+#include <shared_mutex>
+#include <thread>
+#include <utility>
+
+#include "base/check.h"
+#include "base/fd.h"
+#include "loader/memory_budget.h"
+#include "loader/pace.h"
+#include "loader/window_runner.h"
+#include "loader/windows.h"
+#include "os/page_cache.h"
+
+namespace rouse::loader {
+namespace {
+
+constexpr int64_t kMiB = int64_t{1} << 20;
+// A probe of less than this would cost more than it tells.
+constexpr int64_t kProbeFromBytes = 256 * kMiB;
+constexpr int64_t kProbeSliceBytes = 8 * kMiB;
+constexpr int kProbeRounds = 2;
+constexpr int64_t kProbeLimitNs = 200 * kNsPerMs;
+constexpr int64_t kLookAtMemoryEveryBytes = 64 * kMiB;
+constexpr int64_t kGroupReserveShare = 8;
+
+class PrefetcherImpl;
+
+// Reads a window through the mapping where there is one, else through a reader of its own.
+class SwitchingReader : public WindowReader {
+ public:
+  SwitchingReader(PrefetcherImpl& owner, const std::string& path, ReadMethod method);
+  Status ReadWindow(const Window& window) override;
+
+ private:
+  PrefetcherImpl& owner_;
+  const std::string& path_;
+  const ReadMethod method_;
+  Pacer::Thread pace_;
+  std::unique_ptr<WindowReader> own_;
+};
+
+class PrefetcherImpl : public Prefetcher {
+ public:
+  explicit PrefetcherImpl(Options options)
+      : options_(std::move(options)),
+        pacer_(os::ProcRoot::Real(), RealClock()),
+        mappings_(std::move(options_.mappings)) {
+    report_.started = MonoNow();
+    thread_ = std::thread([this] {
+      pthread_setname_np(pthread_self(), "rouse-reader");
+      Run();
+    });
+  }
+
+  ~PrefetcherImpl() override {
+    Cancel();
+    Wait();
+  }
+
+  void Attach(std::vector<MappedPart> mappings) override {
+    const std::unique_lock lock(mappings_mutex_);
+    mappings_ = std::move(mappings);
+  }
+  void Detach() override {
+    const std::unique_lock lock(mappings_mutex_);
+    mappings_.clear();
+  }
+  void SetComputing(bool computing) override { pacer_.SetComputing(computing); }
+  void Cancel() override { cancel_ = true; }
+  void Wait() override {
+    const std::lock_guard lock(join_mutex_);
+    if (thread_.joinable()) thread_.join();
+  }
+
+  PrefetchReport Report() const override {
+    const std::lock_guard lock(report_mutex_);
+    PrefetchReport report = report_;
+    report.read_bytes = read_bytes_;
+    report.mapped_bytes = mapped_bytes_;
+    report.slept_ns = pacer_.slept_ns();
+    if (report.end == PrefetchEnd::kRunning) report.ended = MonoNow();
+    return report;
+  }
+
+  // For SwitchingReader.
+  Pacer& pacer() { return pacer_; }
+  const std::atomic<bool>& cancel() const { return cancel_; }
+
+  // Through the mapping; nullopt when the window is not mapped.
+  std::optional<Status> ReadMapped(const std::string& path, const Window& window) {
+    const std::shared_lock lock(mappings_mutex_);
+    for (const MappedPart& part : mappings_) {
+      if (part.path != path || window.offset < part.file_offset ||
+          window.offset + window.bytes > part.file_offset + part.bytes) {
+        continue;
+      }
+      Status status =
+          os::PopulateRange(part.address + (window.offset - part.file_offset), window.bytes);
+      if (status.ok()) mapped_bytes_ += window.bytes;
+      return status;
+    }
+    return std::nullopt;
+  }
+
+  void Count(int64_t bytes) { read_bytes_ += bytes; }
+
+  // Looked at now and then, by whichever thread comes first.
+  Status CheckMemory() {
+    if (!options_.within_memory) return {};
+    const int64_t done = read_bytes_;
+    int64_t next = next_memory_look_;
+    if (done < next ||
+        !next_memory_look_.compare_exchange_strong(next, done + kLookAtMemoryEveryBytes)) {
+      return {};
+    }
+    const std::optional<int64_t> left = MemoryLeft();
+    if (!left || *left > 0) return {};
+    return Error(ErrorCode::kExhausted, "memory is short");
+  }
+
+ private:
+  std::optional<int64_t> MemoryLeft() const {
+    const MemoryBudget budget = ReadMemoryBudget(os::ProcRoot::Real(), getpid());
+    std::optional<int64_t> left;
+    if (budget.machine_bytes) {
+      left = std::max<int64_t>(0, *budget.machine_bytes - options_.reserve_bytes);
+    }
+    if (budget.group_bytes) {
+      const int64_t in_group = *budget.group_bytes - *budget.group_bytes / kGroupReserveShare;
+      left = std::min(left.value_or(in_group), in_group);
+    }
+    return left;
+  }
+
+  void Run() {
+    PrefetchEnd end = PrefetchEnd::kDone;
+    std::string problem;
+    const Status status = ReadParts();
+    if (!status.ok()) {
+      const ErrorCode code = status.error().code();
+      end = code == ErrorCode::kInterrupted ? PrefetchEnd::kCancelled
+            : code == ErrorCode::kExhausted ? PrefetchEnd::kMemory
+                                            : PrefetchEnd::kFailed;
+      problem = status.error().message();
+    } else if (omitted_) {
+      end = PrefetchEnd::kMemory;
+      problem = "the file does not fit into the memory that is left";
+    }
+    {
+      const std::lock_guard lock(report_mutex_);
+      report_.end = end;
+      report_.problem = problem;
+      report_.ended = MonoNow();
+    }
+    Remember();
+  }
+
+  Status ReadParts() {
+    for (const std::string& part : options_.parts) RETURN_IF_ERROR(ReadPart(part));
+    return {};
+  }
+
+  Status ReadPart(const std::string& path) {
+    ASSIGN_OR_RETURN(const Fd fd, OpenFile(path, O_RDONLY | O_NONBLOCK));
+    ASSIGN_OR_RETURN(const int64_t file_bytes, RegularFileBytes(fd.get(), path));
+    const gguf::FileRange all{0, file_bytes};
+    ReadSetup setup = options_.setup.value_or(ReadSetup());
+    Work work;
+    work.windows = CutIntoWindows({&all, 1}, setup.window_bytes, file_bytes, 0);
+    work.wanted_bytes = file_bytes;
+    const int64_t resident = SkipResident(path, work).value_or(0);
+    {
+      const std::lock_guard lock(report_mutex_);
+      report_.file_bytes += file_bytes;
+      report_.resident_bytes += resident;
+    }
+    if (work.windows.empty()) return {};
+    setup = SetupFor(path, work);
+    if (setup.window_bytes != ReadSetup().window_bytes) {
+      work.windows = CutIntoWindows({&all, 1}, setup.window_bytes, file_bytes, 0);
+    }
+    SkipResident(path, work);  // those of the probe
+    if (options_.within_memory) LeaveOutWhatDoesNotFit(work);
+    const Status status = Read(path, setup, work);
+    return status.ok() ? status : Status(ExplainReadError(status.error(), path, file_bytes));
+  }
+
+  void LeaveOutWhatDoesNotFit(Work& work) {
+    std::optional<int64_t> left = MemoryLeft();
+    if (!left) return;
+    size_t fit = 0;
+    for (; fit < work.windows.size() && work.windows[fit].bytes <= *left; ++fit) {
+      *left -= work.windows[fit].bytes;
+    }
+    int64_t omitted_bytes = 0;
+    for (size_t i = fit; i < work.windows.size(); ++i) omitted_bytes += work.windows[i].bytes;
+    if (omitted_bytes == 0) return;
+    work.windows.resize(fit);
+    omitted_ = true;
+    const std::lock_guard lock(report_mutex_);
+    report_.omitted_bytes += omitted_bytes;
+  }
+
+  Status Read(const std::string& path, const ReadSetup& setup, const Work& work) {
+    const WarmOptions options = {.threads = setup.threads,
+                                 .window_bytes = setup.window_bytes,
+                                 .method = setup.method,
+                                 .cancel = &cancel_};
+    const MakeReader make = [&]() -> Result<std::unique_ptr<WindowReader>> {
+      return std::unique_ptr<WindowReader>(
+          std::make_unique<SwitchingReader>(*this, path, setup.method));
+    };
+    return RunWindows(work, make, options, {});
+  }
+
+  // What is remembered of the device, or what a probe finds. Once for all parts.
+  ReadSetup SetupFor(const std::string& path, const Work& work) {
+    if (options_.setup) return *options_.setup;
+    if (profile_) return profile_->setup;
+    ReadSetup setup;
+    if (!CanPopulate(path)) setup.method = ReadMethod::kPread;
+    if (!options_.profiles_path.empty()) {
+      const std::string device = DeviceKey(os::ProcRoot::Real(), path);
+      profile_ = FindProfile(options_.profiles_path, device);
+      int64_t missing_bytes = 0;
+      for (const Window& window : work.windows) missing_bytes += window.bytes;
+      const std::optional<int64_t> left = MemoryLeft();
+      const bool roomy = missing_bytes >= kProbeFromBytes && (!left || *left >= missing_bytes);
+      if (NeedsProbe(profile_, WallNowNs() / kNsPerSecond)) {
+        if (roomy && setup.method == ReadMethod::kPopulate) Probe(path, device, work);
+      }
+      if (profile_) setup = profile_->setup;
+    }
+    const std::lock_guard lock(report_mutex_);
+    report_.setup = setup;
+    return setup;
+  }
+
+  // Each candidate reads slices in a region of its own, in turns; all of it is needed anyway.
+  void Probe(const std::string& path, const std::string& device, const Work& work) {
+    const auto candidates = CandidateSetups();
+    const MonoTime start = MonoNow();
+    std::vector<size_t> cursors(candidates.size());
+    std::vector<MeasuredSetup> measured;
+    for (size_t i = 0; i < candidates.size(); ++i) {
+      cursors[i] = work.windows.size() * i / candidates.size();
+      measured.push_back({candidates[i], 0});
+    }
+    for (int round = 0; round < kProbeRounds; ++round) {
+      for (size_t i = 0; i < candidates.size(); ++i) {
+        if (cancel_ || MonoNow() - start > kProbeLimitNs) break;
+        const ReadSetup& setup = candidates[i];
+        const int64_t slice_bytes = std::max(kProbeSliceBytes, setup.window_bytes * setup.threads);
+        const Work slice = Slice(work, cursors[i], slice_bytes, setup.window_bytes);
+        const MonoTime before = MonoNow();
+        if (!Read(path, setup, slice).ok()) return;
+        const int64_t took_ns = std::max<int64_t>(1, MonoNow() - before);
+        const auto rate =
+            static_cast<int64_t>(static_cast<double>(slice.wanted_bytes) *
+                                 static_cast<double>(kNsPerSecond) / static_cast<double>(took_ns));
+        measured[i].bytes_per_s = std::max(measured[i].bytes_per_s, rate);
+      }
+    }
+    std::erase_if(measured, [](const MeasuredSetup& one) { return one.bytes_per_s == 0; });
+    if (measured.empty()) return;
+    const MeasuredSetup& best = ChooseSetup(measured);
+    profile_ = DeviceProfile{device, best.setup, best.bytes_per_s, WallNowNs() / kNsPerSecond, 0};
+    profile_is_new_ = true;
+    const std::lock_guard lock(report_mutex_);
+    report_.probed = std::move(measured);
+  }
+
+  // The next `bytes` from window `cursor` on, cut anew; moves the cursor on.
+  static Work Slice(const Work& work, size_t& cursor, int64_t bytes, int64_t window_bytes) {
+    Work slice;
+    while (cursor < work.windows.size() && slice.wanted_bytes < bytes) {
+      const Window& window = work.windows[cursor++];
+      slice.wanted_bytes += window.bytes;
+      Window* const last = slice.windows.empty() ? nullptr : &slice.windows.back();
+      const bool joins = last != nullptr && last->offset + last->bytes == window.offset &&
+                         last->bytes + window.bytes <= window_bytes;
+      if (joins) {
+        last->bytes += window.bytes;
+      } else {
+        slice.windows.push_back(window);
+      }
+    }
+    return slice;
+  }
+
+  // A cancelled or held-back load tells nothing of the device.
+  void Remember() {
+    if (!profile_ || options_.profiles_path.empty()) return;
+    const PrefetchReport report = Report();
+    if (report.end == PrefetchEnd::kDone && report.slept_ns == 0) {
+      LearnRate(*profile_, report.read_bytes, report.ended - report.started);
+    } else if (!profile_is_new_) {
+      return;
+    }
+    // Without that memory the next load probes again; nothing to tell anybody.
+    const Status saved = SaveProfile(options_.profiles_path, *profile_);
+    static_cast<void>(saved.ok());
+  }
+
+  const Options options_;
+  Pacer pacer_;
+  std::atomic<bool> cancel_{false};
+  std::atomic<int64_t> read_bytes_{0};
+  std::atomic<int64_t> mapped_bytes_{0};
+  std::atomic<int64_t> next_memory_look_{kLookAtMemoryEveryBytes};
+  std::shared_mutex mappings_mutex_;  // held shared while a window is read through one
+  std::vector<MappedPart> mappings_;
+  mutable std::mutex report_mutex_;
+  PrefetchReport report_;
+  // Of the reading thread only.
+  std::optional<DeviceProfile> profile_;
+  bool profile_is_new_ = false;
+  bool omitted_ = false;
+  std::mutex join_mutex_;
+  std::thread thread_;
+};
+
+SwitchingReader::SwitchingReader(PrefetcherImpl& owner, const std::string& path, ReadMethod method)
+    : owner_(owner), path_(path), method_(method), pace_(owner.pacer()) {}
+
+Status SwitchingReader::ReadWindow(const Window& window) {
+  if (!pace_.Pause(owner_.cancel())) {
+    return Error(ErrorCode::kExhausted, "tasks of this machine wait for memory");
+  }
+  RETURN_IF_ERROR(owner_.CheckMemory());
+  std::optional<Status> mapped = owner_.ReadMapped(path_, window);
+  if (!mapped.has_value()) {
+    if (own_ == nullptr) {
+      ASSIGN_OR_RETURN(own_, FileReaderMaker(method_, path_)());
+    }
+    mapped = own_->ReadWindow(window);
+  }
+  if (mapped->ok()) owner_.Count(window.bytes);
+  return *std::move(mapped);
+}
+
+}  // namespace
+
+std::string_view PrefetchEndName(PrefetchEnd end) {
+  switch (end) {
+    case PrefetchEnd::kRunning:
+      return "running";
+    case PrefetchEnd::kDone:
+      return "done";
+    case PrefetchEnd::kCancelled:
+      return "cancelled";
+    case PrefetchEnd::kMemory:
+      return "memory";
+    case PrefetchEnd::kFailed:
+      return "failed";
+  }
+  CHECK(false);
+}
+
+std::unique_ptr<Prefetcher> Prefetcher::Start(Options options) {
+  return std::make_unique<PrefetcherImpl>(std::move(options));
+}
+
+}  // namespace rouse::loader
