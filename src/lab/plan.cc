@@ -56,6 +56,7 @@ void AppendTarget(const TargetSpec& target, std::string& out) {
          "\nmodel = " + Toml(target.model) + "\n";
   if (target.kind == TargetKind::kBuiltin) {
     out += "context = " + std::to_string(target.context) + "\n";
+    if (target.api != TargetSpec{}.api) out += "api = " + Toml(target.api) + "\n";
   } else {
     out += "model_file = " + Toml(target.model_file) + "\napi = " + Toml(target.api) + "\n";
     if (!target.headers_env.empty()) {

@@ -255,10 +255,10 @@ Status ParseTarget(const Section& section, TargetSpec& spec) {
   RETURN_IF_ERROR(ParseHeaders(section, spec));
   // Keys that have no meaning for this kind are a mistake, not something to ignore.
   const bool by_url = !RowOf(spec.kind).owns_process;
-  const Names foreign = kind == "builtin" ? Names{"command",    "url",         "api",
-                                                  "model_file", "headers_env", "compile_cache_env"}
-                        : by_url          ? Names{"command", "args", "context", "compile_cache_env"}
-                                          : Names{"url", "context"};
+  const Names foreign =
+      kind == "builtin" ? Names{"command", "url", "model_file", "headers_env", "compile_cache_env"}
+      : by_url          ? Names{"command", "args", "context", "compile_cache_env"}
+                        : Names{"url", "context"};
   for (const std::string_view key : foreign) {
     if (const toml::node* const node = section.Find(key)) {
       return section.Fail(LineOf(*node),
