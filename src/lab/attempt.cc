@@ -1,5 +1,6 @@
 #include "lab/attempt.h"
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdlib>
 #include <nlohmann/json.hpp>
@@ -10,6 +11,7 @@
 #include "lab/command_line.h"
 #include "lab/counters.h"
 #include "lab/exchange_mapping.h"
+#include "lab/idle_watch.h"
 #include "lab/server_report.h"
 #include "lab/targets.h"
 #include "lab/timeline.h"
@@ -30,6 +32,7 @@ constexpr int kPortTries = 3;
 // A prompt that must stay short says itself where the salt goes, and gets no more than these.
 constexpr std::string_view kSaltPlace = "{salt}";
 constexpr size_t kPlacedSaltDigits = 3;
+constexpr int64_t kIdleLookNs = 60 * kNsPerSecond;
 
 bool Interrupted(const AttemptContext& context) {
   return context.interrupt != nullptr && context.interrupt->load();
@@ -168,14 +171,21 @@ void StoreTimeline(const AttemptContext& context, const Sent& sent, bool process
   for (results::Warning& warning : result.warnings) attempt.warnings.push_back(std::move(warning));
 }
 
-// Sleeps through the idle time without touching anything; false when interrupted.
-bool Idle(AttemptContext& context, int64_t idle_ns) {
+// How long the machine has been suspended since `start`, as far as anybody looks.
+int64_t SuspendedSince(const AttemptContext& context, const MachineClocks& start) {
+  return context.clocks ? SuspendedBetween(start, context.clocks()) : 0;
+}
+
+// Sleeps through the idle time without touching anything; false when interrupted, also by a
+// suspend. Once a minute it looks at two clocks of the kernel, so that a night that a suspend has
+// spoilt is not waited for to its end.
+bool Idle(AttemptContext& context, int64_t idle_ns, const MachineClocks& start) {
   const MonoTime deadline = context.states.clock.Now() + idle_ns;
   while (context.states.clock.Now() < deadline) {
-    if (Interrupted(context)) return false;
-    context.states.clock.SleepUntil(deadline);
+    if (Interrupted(context) || SuspendedSince(context, start) > 0) return false;
+    context.states.clock.SleepUntil(std::min(deadline, context.states.clock.Now() + kIdleLookNs));
   }
-  return true;
+  return SuspendedSince(context, start) == 0;
 }
 
 std::optional<int64_t> FileBytes(AttemptContext& context) {
@@ -205,6 +215,7 @@ class Runner {
 
   Attempt Run() {
     Fill();
+    if (context_.clocks) start_ = context_.clocks();
     if (!PrepareState()) return std::move(attempt_);
     const wire::RequestSpec spec =
         MakeRequest(context_.states.plan, context_.states.target, preparation_.setup);
@@ -240,10 +251,16 @@ class Runner {
     FlagImpossibleValues(condition_, FileBytes(context_), context_.states.target.tells_timeline(),
                          attempt_);
     JudgeAfter(attempt_);
+    if (SuspendedSince(context_, start_) > 0) return End(Outcome::kInterrupted, WhySuspended());
     return std::move(attempt_);
   }
 
  private:
+  std::string WhySuspended() const {
+    return "the machine was suspended for " + FormatDuration(SuspendedSince(context_, start_)) +
+           " during the attempt";
+  }
+
   void Fill() {
     attempt_.condition = condition_.name;
     attempt_.prime = scheduled_.prime;
@@ -283,19 +300,24 @@ class Runner {
       return false;
     }
     const int64_t idle_ns = condition_.idle_ns.value_or(0);
-    if (!Idle(context_, idle_ns) || Interrupted(context_)) {
-      attempt_ = End(Outcome::kInterrupted, "interrupted before the request");
+    if (!IdleAndWatch(idle_ns) || Interrupted(context_)) {
+      const bool suspended = SuspendedSince(context_, start_) > 0;
+      attempt_ =
+          End(Outcome::kInterrupted, suspended ? WhySuspended() : "interrupted before the request");
       return false;
     }
     results::LayerReadings loads;
     const std::string no_load = loads_.BeforeSend(loads);
-    attempt_.state_at_send = ReadWithoutContact(context_.states, condition_, preparation_);
-    const std::string lost = WhyNotReached(attempt_.state_at_send);
+    results::LayerReadings readings = ReadWithoutContact(context_.states, condition_, preparation_);
+    const std::string lost = WhyNotReached(readings);
+    attempt_.state_at_send.merge(readings);  // beside what the idle time left
     attempt_.state_at_send.merge(loads);
     if (!no_load.empty()) {
       attempt_ = End(Outcome::kStateNotReached, no_load);
       return false;
     }
+    const std::string lost_to_idle = idle_ns > 0 ? AllNotReached(attempt_.state_at_send) : "";
+    if (!lost_to_idle.empty()) attempt_.warnings.push_back({"lost_while_idle", lost_to_idle});
     if (lost.empty()) return true;
     // What an idle time or the ballast does to a layer is the finding, not a failure to set it.
     const bool ballast = condition_.Value(Layer::kMemoryPressure) != "none";
@@ -305,9 +327,20 @@ class Runner {
     return false;
   }
 
+  // Step 4. What can be told of the idle time is read on both sides of it.
+  bool IdleAndWatch(int64_t idle_ns) {
+    if (idle_ns > 0 && context_.on_idle) context_.on_idle(idle_ns);
+    if (!condition_.idle_ns) return true;
+    const IdleSnapshot before = ReadIdleSnapshot(context_.proc, context_.states);
+    if (!Idle(context_, idle_ns, start_)) return false;
+    StoreIdle(before, ReadIdleSnapshot(context_.proc, context_.states), condition_, attempt_);
+    return true;
+  }
+
   AttemptContext& context_;
   const Condition& condition_;
   const ScheduledAttempt& scheduled_;
+  MachineClocks start_;
   AttemptLoads loads_;
   Preparation preparation_;
   Attempt attempt_;

@@ -3,10 +3,13 @@
 #pragma once
 
 #include <atomic>
+#include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 
 #include "base/time.h"
+#include "lab/machine_clock.h"
 #include "lab/schedule.h"
 #include "lab/states.h"
 #include "os/proc_root.h"
@@ -37,6 +40,10 @@ struct AttemptContext {
   const os::ProcRoot& proc;
   const std::atomic<bool>* interrupt = nullptr;
   std::string disk;  // the block device under the model's file (lab/counters.h); "" = unknown
+  // An attempt during which the machine was suspended is ended as interrupted. Null: not looked at.
+  std::function<MachineClocks()> clocks = {};
+  // Right before an idle time of so many ns; the last thing before it that may take time.
+  std::function<void(int64_t)> on_idle = {};
 };
 
 // The request of this plan to this target with this setup.

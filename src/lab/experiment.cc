@@ -1,12 +1,18 @@
 #include "lab/experiment.h"
 
+#include <unistd.h>
+
+#include <algorithm>
 #include <nlohmann/json.hpp>
 #include <set>
 #include <utility>
 
+#include "base/units.h"
 #include "lab/calibration.h"
 #include "lab/counters.h"
 #include "lab/environment.h"
+#include "lab/idle_watch.h"
+#include "os/process.h"
 
 namespace rouse::lab {
 namespace {
@@ -15,6 +21,7 @@ using results::Attempt;
 using results::Outcome;
 
 constexpr int64_t kStopLimitNs = 20 * kNsPerSecond;
+constexpr int kSuspendTries = 3;
 
 bool CameUp(const Attempt& attempt) {
   return attempt.outcome != Outcome::kStateNotReached && attempt.outcome != Outcome::kTargetExited;
@@ -46,11 +53,13 @@ class Experiment {
       RETURN_IF_ERROR(CreateRun());
     }
     if (events_.on_start) events_.on_start(result_.run);
+    session_from_ = parts_.clock.Now();
     const Status attempts = RunAll();
     // Stopped before the run is closed: a server must not outlive its run.
     const Status stopped = parts_.target.Stop(parts_.clock.Now() + kStopLimitNs);
     result_.run.status = !attempts.ok() || !result_.failure.empty() ? "failed"
                          : result_.interrupted                      ? "interrupted"
+                         : !result_.paused.empty()                  ? "paused"
                                                                     : "complete";
     const Status finished = store_.FinishRun(*result_.run.id, result_.run.status);
     for (const Status* const status : {&attempts, &finished, &stopped}) {
@@ -77,9 +86,14 @@ class Experiment {
     run.model = plan_.target.model;
     run.conditions = ConditionRows(plan_);
     run.hypotheses = plan_.hypotheses;
+    run.require_ttft_ns = plan_.require_ttft_ns;
     Say("reading the environment");
     run.environment = ReadEnvironment(os::ProcRoot::Real(), parts_.target.model_file());
     for (const auto& [name, value] : parts_.environment) run.environment[name] = value;
+    if (std::any_of(plan_.conditions.begin(), plan_.conditions.end(),
+                    [](const Condition& each) { return each.idle_ns.has_value(); })) {
+      run.environment["damon_reclaim"] = DamonReclaim(os::ProcRoot::Real());
+    }
     if (parts_.calibrate) {
       Say("calibrating the client");
       const Result<std::vector<results::CalibrationRow>> rows = Calibrate();
@@ -105,6 +119,12 @@ class Experiment {
                    "the plan is not the one that " + title +
                        " began with (its hash differs): a changed plan is a new run");
     }
+    ASSIGN_OR_RETURN(const std::optional<results::RunProgress> left, store_.LoadProgress(id));
+    if (left && IsAlive(*left)) {
+      return Error(ErrorCode::kState, title + " is being measured right now, by process " +
+                                          std::to_string(left->tool_pid) +
+                                          "; rouse list --follow looks on");
+    }
     ASSIGN_OR_RETURN(result_.attempts, store_.LoadAttempts(id));
     for (const Attempt& attempt : result_.attempts) {
       if (!attempt.position) continue;
@@ -114,15 +134,45 @@ class Experiment {
         finished_.insert(*attempt.position);
       }
     }
+    // A tool that was killed has left its attempt in flight, and nothing else of it.
+    if (left && left->position && result_.run.status == "running") cut_.insert(*left->position);
+    resumed_from_ = result_.run.status;
     progress_.done = static_cast<int64_t>(finished_.size());
     result_.run.status = "running";
     result_.run.ended_wall_ns.reset();
     return store_.UpdateRun(result_.run);
   }
 
-  void Say(const std::string& doing) {
-    progress_.doing = doing;
+  // The process that measured last still does. Our own number is nobody else's.
+  bool IsAlive(const results::RunProgress& left) const {
+    if (left.boot_id != parts_.clocks().boot_id || left.tool_pid == getpid()) return false;
+    const Result<int64_t> ticks = os::ProcessStartTicks(static_cast<int>(left.tool_pid));
+    return ticks.ok() && *ticks == left.tool_start_ticks;
+  }
+
+  void Say(const std::string& step) {
+    progress_.step = step;
+    progress_.doing = progress_.condition.empty() ? step : progress_.condition + ": " + step;
     if (events_.on_step) events_.on_step(progress_);
+  }
+
+  // For whoever looks on, and for the one who goes on after a crash. Before an attempt and before
+  // its idle time only: it waits for the disk.
+  Status TellStore(const ScheduledAttempt& scheduled) {
+    results::RunProgress now;
+    now.updated_wall_ns = WallNowNs();
+    now.boot_id = clocks_.boot_id;
+    now.tool_pid = getpid();
+    now.tool_start_ticks =
+        os::ProcessStartTicks(getpid()).ok() ? *os::ProcessStartTicks(getpid()) : 0;
+    now.position = scheduled.position;
+    now.done = progress_.done;
+    now.total = progress_.total;
+    now.condition = progress_.condition;
+    now.doing = progress_.step;
+    now.until_wall_ns = progress_.until_wall_ns;
+    now.eta_ns = progress_.eta_ns;
+    return store_.SetProgress(*result_.run.id, now);
   }
 
   // Rest of the run at the pace so far, idle times counted exactly.
@@ -173,7 +223,8 @@ class Experiment {
                           .sender = parts_.sender,
                           .proc = os::ProcRoot::Real(),
                           .interrupt = events_.interrupt,
-                          .disk = DiskOf(os::ProcRoot::Real(), parts_.target.model_file())};
+                          .disk = DiskOf(os::ProcRoot::Real(), parts_.target.model_file()),
+                          .clocks = parts_.clocks};
   }
 
   Status RunAll() {
@@ -187,40 +238,105 @@ class Experiment {
     }
     AttemptContext context = MakeContext();
     context.states.send_primer = [&](const SendSetup& setup) { return SendPrimer(context, setup); };
-    std::string condition_name;
-    context.states.on_step = [&](const std::string& what) { Say(condition_name + ": " + what); };
+    context.states.on_step = [&](const std::string& what) { Say(what); };
     for (size_t i = 0; i < schedule_.size(); ++i) {
-      const ScheduledAttempt& scheduled = schedule_[i];
-      const Condition& condition = plan_.conditions[scheduled.condition];
-      if (scheduled.position && finished_.contains(*scheduled.position)) continue;
-      condition_name = condition.name;
-      progress_.eta_ns = Eta(i);
-      Say(condition_name + (scheduled.prime ? ": unmeasured first attempt" : ": preparing"));
-      const MonoTime from = parts_.clock.Now();
-      Attempt attempt = RunAttempt(context, scheduled);
-      ++begun_;
-      busy_ns_ += parts_.clock.Now() - from - condition.idle_ns.value_or(0);
-      NoticeClocks(attempt);
-      if (scheduled.position && cut_.contains(*scheduled.position)) {
-        attempt.warnings.push_back({"repeated", "its first try was cut when the run was stopped"});
-      }
-      RETURN_IF_ERROR(store_.AppendAttempt(*result_.run.id, attempt));
-      if (!scheduled.prime) ++progress_.done;
-      progress_.eta_ns = Eta(i + 1);
-      result_.attempts.push_back(attempt);
-      if (events_.on_attempt) events_.on_attempt(attempt, progress_);
-      if (attempt.outcome == Outcome::kInterrupted || Interrupted()) {
-        // The one that was in flight stays as an interrupted attempt; all after it were never
-        // begun.
-        result_.interrupted = attempt.outcome == Outcome::kInterrupted || i + 1 < schedule_.size();
-        return {};
-      }
-      if (scheduled.prime && !CameUp(attempt)) {
-        result_.failure = attempt.outcome_detail;
-        return {};
-      }
+      if (IsFinished(schedule_[i])) continue;
+      if (!FitsIntoSession(i)) return {};
+      RETURN_IF_ERROR(RunScheduled(context, i));
+      if (result_.interrupted || !result_.failure.empty()) return {};
     }
     return {};
+  }
+
+  bool IsFinished(const ScheduledAttempt& scheduled) const {
+    return scheduled.position && finished_.contains(*scheduled.position);
+  }
+
+  // One place of the schedule: once, or again while the machine is suspended in the midst of it.
+  Status RunScheduled(AttemptContext& context, size_t i) {
+    const ScheduledAttempt& scheduled = schedule_[i];
+    for (int tries = 1;; ++tries) {
+      ASSIGN_OR_RETURN(const Attempt attempt, RunOnce(context, i));
+      const bool cut = attempt.outcome == Outcome::kInterrupted;
+      if (Interrupted() || (cut && tries == kSuspendTries)) {
+        // The one that was in flight stays as an interrupted attempt; all after it were never
+        // begun.
+        result_.interrupted = cut || i + 1 < schedule_.size();
+        if (!Interrupted()) result_.why_interrupted = attempt.outcome_detail;
+        return {};
+      }
+      if (!cut) {
+        if (scheduled.prime && !CameUp(attempt)) result_.failure = attempt.outcome_detail;
+        return {};
+      }
+      if (scheduled.position) cut_.insert(*scheduled.position);
+    }
+  }
+
+  Result<Attempt> RunOnce(AttemptContext& context, size_t i) {
+    const ScheduledAttempt& scheduled = schedule_[i];
+    const Condition& condition = plan_.conditions[scheduled.condition];
+    progress_.condition = condition.name;
+    progress_.eta_ns = Eta(i);
+    Say(scheduled.prime ? "unmeasured first attempt" : "preparing");
+    RETURN_IF_ERROR(TellStore(scheduled));
+    context.on_idle = [&](int64_t idle_ns) {
+      progress_.until_wall_ns = WallNowNs() + idle_ns;
+      Say("idle for " + FormatDuration(idle_ns) + ", without any contact");
+      // A store that fails here fails again when the attempt is stored, and is told then.
+      const Status told = TellStore(scheduled);
+      static_cast<void>(told.ok());
+    };
+    const MonoTime from = parts_.clock.Now();
+    Attempt attempt = RunAttempt(context, scheduled);
+    progress_.until_wall_ns.reset();
+    if (attempt.outcome != Outcome::kInterrupted) {
+      ++begun_;
+      busy_ns_ += parts_.clock.Now() - from - condition.idle_ns.value_or(0);
+    }
+    NoticeClocks(attempt);
+    MarkRepeats(attempt);
+    RETURN_IF_ERROR(store_.AppendAttempt(*result_.run.id, attempt));
+    if (!scheduled.prime && attempt.outcome != Outcome::kInterrupted) ++progress_.done;
+    progress_.eta_ns = Eta(i + 1);
+    result_.attempts.push_back(attempt);
+    if (events_.on_attempt) events_.on_attempt(attempt, progress_);
+    return attempt;
+  }
+
+  void MarkRepeats(Attempt& attempt) {
+    if (!attempt.position) return;
+    if (cut_.contains(*attempt.position)) {
+      attempt.warnings.push_back(
+          {"repeated", "its first try was cut: the run was stopped, or the machine suspended"});
+    }
+    if (resumed_from_.empty()) return;
+    attempt.warnings.push_back(
+        {"resumed", resumed_from_ == "running"
+                        ? "the run was resumed here after its end by a kill, "
+                          "a crash or a reboot"
+                        : "the run was resumed here, it had been " + resumed_from_});
+    resumed_from_.clear();
+  }
+
+  // Whether the attempt may begin: always within a block and in a session's first block; a later
+  // block only when it is expected to end within the session.
+  bool FitsIntoSession(size_t next) {
+    const ScheduledAttempt& scheduled = schedule_[next];
+    if (!plan_.session_ns || scheduled.prime) return true;
+    if (session_block_ == scheduled.block) return true;
+    const bool first = !session_block_;
+    session_block_ = scheduled.block;
+    if (first) return true;
+    size_t end = next;
+    while (end < schedule_.size() && schedule_[end].block == scheduled.block) ++end;
+    const int64_t used_ns = parts_.clock.Now() - session_from_;
+    const int64_t block_ns = Eta(next) - Eta(end);
+    if (used_ns + block_ns <= *plan_.session_ns) return true;
+    result_.paused = "the next block takes " + FormatDuration(block_ns) +
+                     " and would not end within this session of " +
+                     FormatDuration(*plan_.session_ns);
+    return false;
   }
 
   const Plan& plan_;
@@ -236,7 +352,10 @@ class Experiment {
   int64_t begun_ = 0;
   std::set<int64_t> finished_;  // positions of a resumed run
   std::set<int64_t> cut_;
-  MachineClocks clocks_;  // after the last attempt
+  MachineClocks clocks_;      // after the last attempt
+  std::string resumed_from_;  // the status of a resumed run, until its first attempt
+  MonoTime session_from_;
+  std::optional<int64_t> session_block_;
   ExperimentResult result_;
 };
 

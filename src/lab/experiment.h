@@ -23,10 +23,13 @@
 namespace rouse::lab {
 
 struct Progress {
-  std::string doing;  // "page cache cold: dropping the file from the page cache"
-  int64_t done = 0;   // attempts, the prime not counted
+  std::string doing;      // "page cache cold: dropping the file from the page cache"
+  std::string condition;  // its first part, "" before the first attempt
+  std::string step;       // its second part: what is being waited for
+  int64_t done = 0;       // attempts, the prime not counted
   int64_t total = 0;
   int64_t eta_ns = 0;
+  std::optional<int64_t> until_wall_ns;  // the end of the idle time that it is in
 };
 
 struct ExperimentEvents {
@@ -49,7 +52,7 @@ struct ExperimentParts {
   bool calibrate = true;
   // Go on with this stored run: its finished attempts are kept, one that was cut is repeated (and
   // marked), the seed is the run's. kUsage when the plan's hash is not the run's, or when the run
-  // is complete.
+  // is complete; kState while another process measures it.
   std::optional<int64_t> resume_run = {};
   // For memory pressure, background work and the sentinel; null: conditions that need one fail.
   LoadMaker* loads = nullptr;
@@ -61,13 +64,17 @@ struct ExperimentResult {
   results::Run run;
   std::vector<results::Attempt> attempts;  // the prime included
   bool interrupted = false;
+  std::string why_interrupted;  // when it was not the user: the machine suspends again and again
+  // Not "": the plan's session was used up before the run was complete; why and how much is left.
+  std::string paused;
   // The target could not be brought up at all: its first failure, with its last words. What was
   // measured until then is stored.
   std::string failure;
 };
 
 // Runs the plan and stores everything; the target is stopped at the end. Errors are the store's:
-// then nothing more could be kept.
+// then nothing more could be kept. An attempt during which the machine was suspended is repeated,
+// three times at most; its cut tries stay in the results as interrupted.
 Result<ExperimentResult> RunExperiment(const Plan& plan, uint64_t seed, results::Store& store,
                                        ExperimentParts parts, const ExperimentEvents& events);
 

@@ -6,7 +6,6 @@
 #include <unistd.h>
 
 #include <csignal>
-#include <deque>
 #include <filesystem>
 #include <map>
 
@@ -46,18 +45,11 @@ class ExperimentTest : public testing::Test {
                           .environment = {{"engine", "fake 1"}},
                           .calibrate = false,
                           .resume_run = resume_,
-                          .clocks = [this] { return Clocks(); }},
+                          .clocks = [this] { return clocks_; }},
                          events_);
   }
 
-  // The scripted readings one after the other; the last one stays.
-  MachineClocks Clocks() {
-    const MachineClocks now = clocks_.front();
-    if (clocks_.size() > 1) clocks_.pop_front();
-    return now;
-  }
-
-  std::deque<MachineClocks> clocks_ = {{.boot_id = "boot a"}};
+  MachineClocks clocks_ = {.boot_id = "boot a"};
   std::filesystem::path directory_;
   std::string path_;
   ExperimentEvents events_;
@@ -79,12 +71,11 @@ std::string Codes(const Attempt& attempt) {
 
 TEST_F(ExperimentTest, NoticesASuspendAndAClockStepBetweenAttempts) {
   Bench bench(kOneCondition);
-  const MachineClocks start = {.boot_id = "boot a"};
-  MachineClocks slept = start;
-  slept.suspended_ns = 60 * kNsPerSecond;
-  MachineClocks stepped = slept;
-  stepped.wall_offset_ns = -5 * kNsPerSecond;
-  clocks_ = {start, start, start, slept, stepped};  // before, the prime, three attempts
+  // Between the attempts: the next one begins after it, and is whole.
+  events_.on_attempt = [&](const Attempt&, const Progress& progress) {
+    if (progress.done == 1) clocks_.suspended_ns = 60 * kNsPerSecond;
+    if (progress.done == 2) clocks_.wall_offset_ns = -5 * kNsPerSecond;
+  };
   const Result<ExperimentResult> result = Run(bench, 1);
   ASSERT_TRUE(result.ok());
   ASSERT_EQ(result->attempts.size(), 4U);
@@ -107,7 +98,7 @@ TEST_F(ExperimentTest, NoticesThatARunWasResumedAfterAReboot) {
   bench.interrupt = false;
   events_.on_attempt = {};
   resume_ = *cut->run.id;
-  clocks_ = {{.boot_id = "boot b"}};
+  clocks_ = {.boot_id = "boot b"};
   const Result<ExperimentResult> resumed = Run(bench, 1);
   ASSERT_TRUE(resumed.ok()) << resumed.error().message();
   const std::vector<Attempt>& attempts = resumed->attempts;

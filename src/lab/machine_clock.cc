@@ -31,8 +31,8 @@ std::vector<results::Warning> ClockWarnings(const MachineClocks& before, const M
     warnings.push_back({"rebooted", "the machine was started anew since the attempt before"});
     return warnings;
   }
-  const int64_t suspended_ns = now.suspended_ns - before.suspended_ns;
-  if (suspended_ns > kSuspendNs) {
+  const int64_t suspended_ns = SuspendedBetween(before, now);
+  if (suspended_ns > 0) {
     warnings.push_back({"suspended", "the machine was suspended for " +
                                          FormatDuration(suspended_ns) +
                                          " since the attempt before"});
@@ -45,6 +45,11 @@ std::vector<results::Warning> ClockWarnings(const MachineClocks& before, const M
                                              " since the attempt before"});
   }
   return warnings;
+}
+
+int64_t SuspendedBetween(const MachineClocks& before, const MachineClocks& now) {
+  const int64_t suspended_ns = now.suspended_ns - before.suspended_ns;
+  return suspended_ns > kSuspendNs ? suspended_ns : 0;
 }
 
 }  // namespace rouse::lab

@@ -24,4 +24,7 @@ MachineClocks ReadMachineClocks(const os::ProcRoot& root);
 // the other two mean nothing and are left out.
 std::vector<results::Warning> ClockWarnings(const MachineClocks& before, const MachineClocks& now);
 
+// How long the machine was suspended between two readings of one boot; 0 when it was not.
+int64_t SuspendedBetween(const MachineClocks& before, const MachineClocks& now);
+
 }  // namespace rouse::lab

@@ -55,6 +55,10 @@ struct Plan {
   int64_t timeout_ns = 600'000'000'000;
   // Run the co-tenant sentinel (lab/contention.h); a guard on cotenant_slowdown asks for it too.
   bool sentinel = false;
+  // The TTFT that must hold after every idle time (stats/claim.h).
+  std::optional<int64_t> require_ttft_ns;
+  // A run pauses before a block that would not end within this time since it was begun or resumed.
+  std::optional<int64_t> session_ns;
   TargetSpec target;
   std::vector<Condition> conditions;
   std::vector<results::HypothesisRow> hypotheses;
