@@ -15,7 +15,7 @@ ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT / "tools"))
 
 from devlib import (  # noqa: E402
-    build, checks, debian, engine, fetch, fuzz, lint, main, paths, peers, report)
+    build, checks, debian, engine, fetch, fuzz, lint, main, ollama, paths, peers, report)
 
 
 @pytest.fixture(autouse=True)
@@ -203,7 +203,9 @@ def test_lint_looks_again_when_an_included_header_changes(tmp_path, monkeypatch)
 
 
 def test_the_pins_are_complete():
-    for name, pin in paths.pins().items():
+    known = paths.pins()
+    assert known.pop("ollama")["sum"].startswith("h1:")  # a Go module: Go's own hash
+    for name, pin in known.items():
         assert "==" in pin["package"], name
         assert len(pin["sha256"]) == 64, name
     for requirements in ROOT.glob("tools/requirements-*.txt"):
@@ -312,12 +314,65 @@ def test_a_peer_that_cannot_be_had_is_a_reason_and_no_failure(monkeypatch):
         raise report.StepFailed("mistralrs could not be downloaded")
 
     step = report.Step(report.Report(1), 1, "other servers")
+    monkeypatch.setattr(peers, "naive", lambda *_arguments: Path("/naive"))
+    monkeypatch.setattr(peers.ollama, "built", lambda: None)
     monkeypatch.setattr(peers.venv, "ensure", no)
-    assert peers.ensure(step) == {"ROUSE_PEERS_MISSING": "mistralrs could not be downloaded"}
+    always = {"ROUSE_NAIVE": "/naive", "ROUSE_OLLAMA_MISSING":
+              "it is not in the cache: ./dev peers builds it (15 minutes)"}
+    assert peers.ensure(step, []) == {
+        **always, "ROUSE_PEERS_MISSING": "mistralrs could not be downloaded"}
     monkeypatch.setattr(peers.venv, "ensure", lambda *_arguments: Path("/venv"))
     monkeypatch.setattr(peers.venv, "program", lambda directory, name: directory / "bin" / name)
     monkeypatch.setattr(peers, "llama_cpp_python", no)
-    assert peers.ensure(step) == {
-        "ROUSE_PEERS_PYTHON": "/venv/bin/python",
+    assert peers.ensure(step, []) == {
+        **always, "ROUSE_PEERS_PYTHON": "/venv/bin/python",
         "ROUSE_LLAMA_CPP_PYTHON_MISSING": "mistralrs could not be downloaded"}
-    assert step.text == "mistral.rs only"
+    assert step.text == "mistral.rs"
+    monkeypatch.setattr(peers.ollama, "built", lambda: Path("/ollama"))
+    monkeypatch.setattr(peers, "naive", no)
+    assert peers.for_benchmarks(step, []) == {
+        "ROUSE_NAIVE_MISSING": "mistralrs could not be downloaded", "ROUSE_OLLAMA": "/ollama"}
+
+
+def test_peers_that_cannot_be_built_are_told_and_the_others_are_built(monkeypatch, capsys):
+    def no(*_arguments):
+        raise report.StepFailed("no Go compiler")
+
+    there = []
+    monkeypatch.setattr(peers, "naive", lambda *_arguments: there.append("naive"))
+    monkeypatch.setattr(peers, "llama_cpp_python", no)
+    monkeypatch.setattr(peers.venv, "ensure", lambda *_arguments: there.append("mistral.rs"))
+    monkeypatch.setattr(peers.ollama, "ensure", no)
+    assert peers.build_all(report.Report(4), []) == 1
+    assert there == ["naive", "mistral.rs"]
+    assert "not there: Ollama: no Go compiler\n" in capsys.readouterr().out
+
+
+def test_of_ollamas_cpu_libraries_only_the_one_that_it_would_pick_is_built():
+    def library(flags, machine="x86_64"):
+        return ollama.cpu_library(machine, set(flags.split()))
+
+    haswell = "sse4_2 avx avx2 bmi2 fma f16c"
+    avx512 = "avx512f avx512cd avx512vl avx512dq avx512bw"
+    assert library("sse2") == "ggml-cpu-x64"
+    assert library("sse4_2") == "ggml-cpu-sse42"
+    assert library("sse4_2 avx") == "ggml-cpu-sandybridge"
+    assert library(haswell) == "ggml-cpu-haswell"
+    assert library(haswell + " avx_vnni") == "ggml-cpu-alderlake"
+    assert library(f"{haswell} {avx512}") == "ggml-cpu-skylakex"
+    assert library(f"{haswell} {avx512} avx512vbmi avx512_vnni") == "ggml-cpu-icelake"
+    assert library("fphwc", "aarch64") == "ggml-cpu"
+
+
+@pytest.mark.parametrize("told, why", [("go1.19.8", "needs Go 1.21 or newer; this is go1.19.8"),
+                                       ("devel", "this is devel"),
+                                       (None, "needs the Go compiler (go) on PATH")])
+def test_ollama_says_which_go_it_needs(tmp_path, monkeypatch, told, why):
+    if told:
+        program = tmp_path / "go"
+        program.write_text(f"#!/bin/sh\necho {told}\n")
+        program.chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(report.StepFailed) as failure:
+        ollama.go_version()
+    assert why in str(failure.value)

@@ -46,14 +46,13 @@ def line_with(text: str, word: str) -> str:
     return next((line.strip() for line in text.splitlines() if word in line), "unknown")
 
 
-def program(variable: str, default: Path | None, hint: str) -> tuple[Path | None, str]:
-    """The path that the variable names, else the default; and why there is none."""
-    path = Path(os.environ[variable]) if os.environ.get(variable) else default
-    if path is not None and path.exists():
-        return path, ""
+def program(variable: str, hint: str) -> tuple[Path | None, str]:
+    """The path that the variable names, or why there is none."""
+    path = os.environ.get(variable)
+    if path and Path(path).exists():
+        return Path(path), ""
     told = os.environ.get(f"{variable}_MISSING")
-    return None, told or (f"{path} is not there: {hint}" if path else f"{variable} is not set: "
-                                                                      f"{hint}")
+    return None, told or (f"{path} is not there" if path else f"{variable} is not set: {hint}")
 
 
 def rouse_arm(rouse: Path, model: Path) -> Arm:
@@ -64,7 +63,7 @@ def rouse_arm(rouse: Path, model: Path) -> Arm:
 
 
 def llama_arms(model: Path) -> list[Arm]:
-    path, missing = program("ROUSE_LLAMA_SERVER", None, "./dev bench builds it")
+    path, missing = program("ROUSE_LLAMA_SERVER", "./dev bench builds it")
     arms = []
     for name, title, more in (("llama-default", "llama-server, default flags", []),
                               ("llama-best", "llama-server, best flags", BEST)):
@@ -79,16 +78,15 @@ def llama_arms(model: Path) -> list[Arm]:
     return arms
 
 
-def naive_arm(rouse: Path, model: Path) -> Arm:
-    path, missing = program("ROUSE_NAIVE", rouse.parent / "bench" / "cold_start_naive",
-                            "./dev build builds it")
+def naive_arm(model: Path) -> Arm:
+    path, missing = program("ROUSE_NAIVE", "./dev bench builds it")
     return Arm("naive", "plain libllama program",
                new=[str(path), str(model), "{port}", str(CONTEXT)],
                binaries=[path] if path else [], missing=missing, version="bench/cold_start/naive.cc")
 
 
 def ollama_arm(name: str, model: Path, store: Path) -> Arm:
-    path, missing = program("ROUSE_OLLAMA", None, "./dev peers builds it (about 15 minutes)")
+    path, missing = program("ROUSE_OLLAMA", "./dev peers builds it (about 15 minutes)")
     if missing:
         return Arm("ollama", "Ollama 0.17.4", missing=missing)
     home = store / "home"
@@ -192,7 +190,7 @@ def replace_by_link(copy: Path, original: Path) -> None:
 
 def arms_for(rouse: Path, name: str, model: Path, store: Path) -> list[Arm]:
     store.mkdir(parents=True, exist_ok=True)
-    return [rouse_arm(rouse, model), *llama_arms(model), naive_arm(rouse, model),
+    return [rouse_arm(rouse, model), *llama_arms(model), naive_arm(model),
             ollama_arm(name, model, store)]
 
 

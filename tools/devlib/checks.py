@@ -123,7 +123,7 @@ def benchmarks() -> list[str]:
     return sorted({path.stem for path in folder.glob("*") if path.suffix in (".cc", ".py")})
 
 
-def run_benchmark(configuration, words, model, peer) -> int:
+def run_benchmark(configuration, words, model, peer, others) -> int:
     name, *rest = words
     script = paths.ROOT / "bench" / f"{name}.py"
     if script.exists():
@@ -134,7 +134,7 @@ def run_benchmark(configuration, words, model, peer) -> int:
         if not program.exists():
             raise StepFailed(f"{program} was not built; bench/CMakeLists.txt lists the benchmarks")
         command = [str(program), *rest]
-    env = {**os.environ, **test_env(configuration, model, peer)}
+    env = {**os.environ, **test_env(configuration, model, peer), **others}
     return subprocess.run(command, env=env, check=False).returncode
 
 

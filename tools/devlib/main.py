@@ -20,10 +20,12 @@ HELP = """\
   ./dev build [TARGET]  set up and build (everything, or TARGET)
   ./dev fmt             format all C++ files in place
   ./dev bench [NAME]    build and run a benchmark of bench/, or list them
+  ./dev peers           build every real server that tests and benchmarks compare with, Ollama too
+                        (a Go compiler, 15 minutes and 1 GB once); without it they do without it
   ./dev clean [--cache] remove build/; with --cache also the per-user cache (engine, model, tools)
   ./dev help            this text
 
-Options of run, build, check, test and bench:
+Options of run, build, check, test, bench and peers:
   --preset NAME         release (default), debug, asan or tsan: build/NAME
   -DNAME=VALUE          a CMake variable, kept for later commands until ./dev clean, such as
                         -DROUSE_LLAMA_SOURCE=DIR    build this llama.cpp instead of the pinned one
@@ -103,7 +105,8 @@ def command_test(words: list[str]) -> int:
     model = report.step("model", fetch.model)
     peer = report.step("llama-server", lambda step: engine.llama_server(
         step, configuration.engine_flags()))
-    others = report.step("other servers", peers.ensure)
+    others = report.step("other servers", lambda step: peers.ensure(
+        step, configuration.engine_flags()))
     return checks.run_checks(report, configuration, prefix,
                              end_to_end={"model": model, "peer": peer, "peers": others,
                                          "arguments": rest})
@@ -139,14 +142,27 @@ def command_bench(words: list[str]) -> int:
         return 0
     if rest[0] not in names:
         return usage(f"no benchmark {rest[0]}; there are: {', '.join(names) or 'none'}")
-    report = Report(total=7)
+    report = Report(total=8)
     prefix = set_up(report, configuration, ("run", "test"))
     model = report.step("model", fetch.model)
     peer = report.step("llama-server", lambda step: engine.llama_server(
         step, configuration.engine_flags()))
+    others = report.step("other servers", lambda step: peers.for_benchmarks(
+        step, configuration.engine_flags()))
     report.step("rouse", lambda step: build.build(step, configuration, prefix, ["all"]))
     report.finish()
-    return checks.run_benchmark(configuration, rest, model, peer)
+    return checks.run_benchmark(configuration, rest, model, peer, others)
+
+
+def command_peers(words: list[str]) -> int:
+    configuration, rest = take_options(words)
+    if rest:
+        return usage(f"peers takes no argument {rest[0]}")
+    report = Report(total=6)
+    report.step("Debian packages", lambda step: debian.ensure(step, ("run", "test")))
+    report.step("llama-server", lambda step: engine.llama_server(
+        step, configuration.engine_flags()))
+    return peers.build_all(report, configuration.engine_flags())
 
 
 def command_clean(words: list[str]) -> int:
@@ -157,7 +173,8 @@ def command_clean(words: list[str]) -> int:
         # Only what ./dev put there: models that the user added stay.
         cache = paths.cache_dir()
         pin = paths.pins()["model"]["file"]
-        doomed += [cache / name for name in ("engine", "venv", "ccache", "lint", "tmp", "locks")]
+        doomed += [cache / name for name in ("engine", "peers", "venv", "ccache", "lint", "tmp",
+                                          "test-models", "locks")]
         doomed += [cache / "models" / pin, cache / "models" / f".{pin}.checked"]
     for path in doomed:
         if path.exists():
@@ -178,6 +195,7 @@ COMMANDS = {
     "build": command_build,
     "fmt": command_fmt,
     "bench": command_bench,
+    "peers": command_peers,
     "fuzz": command_fuzz,
     "clean": command_clean,
     "help": command_help,

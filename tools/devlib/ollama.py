@@ -67,10 +67,10 @@ def directory_for(source: Path) -> Path:
     return paths.cache_dir() / "peers" / f"ollama-{pin['version']}-{key}"
 
 
-def built(step) -> Path | None:
+def built() -> Path | None:
     """The program if it is in the cache already; builds and fetches nothing."""
     pin = paths.pins()["engine"]
-    key = paths.key_of(pin, [path.read_text() for path in fetch.patches()])
+    key = paths.key_of(pin, [])
     source = paths.cache_dir() / "engine" / f"source-{pin['version']}-{key}"
     program = directory_for(source) / "bin" / "ollama"
     return program if program.exists() else None
