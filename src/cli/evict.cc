@@ -7,6 +7,7 @@
 #include "cli/commands.h"
 #include "cli/common.h"
 #include "cli/file_argument.h"
+#include "cli/residency_json.h"
 #include "os/page_cache.h"
 
 namespace rouse::cli {
@@ -21,15 +22,14 @@ nlohmann::json ReportJson(const std::string& file, const os::EvictReport& report
       {"file", file},
       {"bytes", report.after.file_bytes},
       {"reached", report.Cold()},
-      {"resident_before_bytes", report.before.resident_bytes},
-      {"resident_bytes", report.after.resident_bytes},
-      {"resident_ratio", report.after.Ratio()},
-      {"proof", report.after.proof},
+      {"resident_before_bytes",
+       report.before.Exact() ? nlohmann::json(report.before.resident_bytes) : nlohmann::json()},
       {"why_not", report.Cold() ? nlohmann::json() : nlohmann::json(report.WhyNot())},
       {"dirty_bytes", or_null(report.after.dirty_bytes)},
       {"locked_bytes", report.locked_bytes},
       {"unreadable_processes", report.who.unreadable_processes},
       {"mappers", nlohmann::json::array()}};
+  PutResidency(report.after, json);
   for (const os::Mapper& mapper : report.who.mappers) {
     json["mappers"].push_back({{"pid", mapper.pid},
                                {"comm", mapper.comm},
@@ -80,10 +80,8 @@ int RunEvict(int argc, const char* const* argv) {
     if (flags.json) {
       all.push_back(ReportJson(file, *report));
     } else if (report->Cold()) {
-      std::printf("%s: %s of %s were in the page cache, now %s (read by %s)\n", file.c_str(),
-                  FormatBytes(report->before.resident_bytes).c_str(),
-                  FormatBytes(report->after.file_bytes).c_str(),
-                  FormatBytes(report->after.resident_bytes).c_str(), report->after.proof.c_str());
+      std::printf("%s: in the page cache were %s;\nnow %s\n", file.c_str(),
+                  ResidencyText(report->before).c_str(), ResidencyText(report->after).c_str());
     }
     if (!report->Cold()) {
       status = Fail(Error(ErrorCode::kState, "cannot drop " + file + " from the page cache: " +

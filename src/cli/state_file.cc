@@ -8,6 +8,7 @@
 #include <cstdio>
 
 #include "base/units.h"
+#include "cli/residency_json.h"
 #include "gguf/header.h"
 
 namespace rouse::cli {
@@ -71,16 +72,6 @@ double Ratio(int64_t part, int64_t whole) {
   return whole == 0 ? 1.0 : static_cast<double>(part) / static_cast<double>(whole);
 }
 
-// "100 %", "99.6 %", "0 %": never rounded to a whole or a nothing that it is not.
-std::string Percent(double ratio) {
-  char text[16];
-  const bool whole = ratio == 0.0 || ratio == 1.0;
-  double percent = 100.0 * ratio;
-  if (!whole) percent = std::clamp(percent, 0.1, 99.9);
-  std::snprintf(text, sizeof text, whole ? "%.0f %%" : "%.1f %%", percent);
-  return text;
-}
-
 // "blk.7" -> {"blk.", 7}; a number of -1 for names without one.
 struct NumberedName {
   std::string stem;
@@ -108,8 +99,8 @@ std::vector<GroupLine> JoinGroups(const std::vector<GroupState>& groups) {
     if (!lines.empty() && name.number >= 0) {
       GroupLine& before = lines.back();
       const NumberedName last = SplitNumber(before.last);
-      const bool same_share = Percent(Ratio(before.resident_bytes, before.bytes)) ==
-                              Percent(Ratio(group.resident_bytes, group.bytes));
+      const bool same_share = RatioText(Ratio(before.resident_bytes, before.bytes)) ==
+                              RatioText(Ratio(group.resident_bytes, group.bytes));
       if (last.stem == name.stem && last.number + 1 == name.number && same_share) {
         before.last = group.name;
         before.groups += 1;
@@ -198,6 +189,7 @@ nlohmann::json FileStateJson(const FileState& state) {
                          {"dirty_bytes", nullptr},
                          {"writeback_bytes", nullptr},
                          {"sampled_pages", nullptr},
+                         {"estimate", nullptr},
                          {"locked_bytes", or_null(state.locked_bytes)},
                          {"segments", nlohmann::json::array()},
                          {"groups", nlohmann::json::array()},
@@ -205,18 +197,16 @@ nlohmann::json FileStateJson(const FileState& state) {
                          {"unreadable_processes", state.mappers.unreadable_processes},
                          {"null_reasons", nlohmann::json::object()}};
   if (state.whole) {
-    json["resident_bytes"] = state.whole->resident_bytes;
-    json["resident_ratio"] = state.whole->Ratio();
-    json["proof"] = state.whole->proof;
+    PutResidency(*state.whole, json);
     json["dirty_bytes"] = or_null(state.whole->dirty_bytes);
     json["writeback_bytes"] = or_null(state.whole->writeback_bytes);
-    json["sampled_pages"] = or_null(state.whole->sampled_pages);
     if (!state.whole->dirty_bytes) {
       json["null_reasons"]["dirty_bytes"] =
           "only cachestat tells it; this is " + state.whole->proof;
     }
   } else {
     json["null_reasons"]["resident_bytes"] = state.reason;
+    json["null_reasons"]["resident_ratio"] = state.reason;
   }
   if (!state.locked_bytes) {
     json["null_reasons"]["locked_bytes"] = "the smaps of a process that maps it may not be read";
@@ -224,12 +214,14 @@ nlohmann::json FileStateJson(const FileState& state) {
   for (size_t i = 0; i < state.segments.size(); ++i) {
     json["segments"].push_back({{"offset", state.ranges[i].offset},
                                 {"bytes", state.ranges[i].bytes},
-                                {"resident_ratio", state.segments[i].Ratio()}});
+                                {"resident_ratio", ExactRatio(state.segments[i])}});
   }
+  const bool exact = state.whole && state.whole->Exact();
   for (const GroupState& group : state.groups) {
+    const double ratio = Ratio(group.resident_bytes, group.bytes);
     json["groups"].push_back({{"name", group.name},
                               {"bytes", group.bytes},
-                              {"resident_ratio", Ratio(group.resident_bytes, group.bytes)}});
+                              {"resident_ratio", exact ? nlohmann::json(ratio) : nullptr}});
   }
   for (const os::Mapper& mapper : state.mappers.mappers) {
     json["mappers"].push_back({{"pid", mapper.pid},
@@ -257,7 +249,7 @@ std::string GroupTable(const std::vector<GroupState>& groups) {
     char row[96];
     std::snprintf(row, sizeof row, "  %-24s %10s  %8s\n", name.c_str(),
                   FormatBytes(line.bytes).c_str(),
-                  Percent(Ratio(line.resident_bytes, line.bytes)).c_str());
+                  RatioText(Ratio(line.resident_bytes, line.bytes)).c_str());
     text += row;
   }
   return text;
@@ -270,11 +262,12 @@ std::string FileStateText(const FileState& state) {
            MappersText(state.mappers);
   }
   const os::Residency& whole = *state.whole;
-  text += "  in the page cache  " + FormatBytes(whole.resident_bytes) + " of " +
-          FormatBytes(state.bytes) + ", " + Percent(whole.Ratio());
-  text += whole.sampled_pages ? " (estimated from " + std::to_string(*whole.sampled_pages) +
-                                    " pages, +-5 %; the owner or root gets the exact number)\n"
-                              : " (read by " + whole.proof + ")\n";
+  text += "  in the page cache  " + ResidencyText(whole) + "\n";
+  if (!whole.Exact()) {
+    text +=
+        "                     (the kernel tells the exact number to the file's owner, to\n"
+        "                     whoever may write it, and to root)\n";
+  }
   const int64_t unwritten = whole.dirty_bytes.value_or(0) + whole.writeback_bytes.value_or(0);
   if (unwritten > 0) text += "  not yet on disk    " + FormatBytes(unwritten) + "\n";
   if (state.locked_bytes.value_or(0) > 0) {

@@ -8,6 +8,7 @@
 #include "base/strings.h"
 #include "base/time.h"
 #include "base/units.h"
+#include "cli/residency_json.h"
 #include "lab/control.h"
 #include "os/boot.h"
 #include "os/process.h"
@@ -156,9 +157,7 @@ nlohmann::json ServerStateJson(const ServerState& state) {
                             {"proof", nullptr}};
     if (model.residency) {
       entry["bytes"] = model.residency->file_bytes;
-      entry["resident_bytes"] = model.residency->resident_bytes;
-      entry["resident_ratio"] = model.residency->Ratio();
-      entry["proof"] = model.residency->proof;
+      PutResidency(*model.residency, entry);
     } else {
       entry["null_reasons"]["resident_bytes"] = model.reason;
     }
@@ -181,9 +180,7 @@ std::string ServerStateText(const ServerState& state) {
   }
   for (const MappedModel& model : state.models) {
     text += "  maps               " + model.path + "\n                     ";
-    text += model.residency ? FormatBytes(model.residency->resident_bytes) + " of " +
-                                  FormatBytes(model.residency->file_bytes) +
-                                  " in the page cache (read by " + model.residency->proof + ")"
+    text += model.residency ? "in the page cache: " + ResidencyText(*model.residency)
                             : "page cache unknown: " + model.reason;
     text += '\n';
   }

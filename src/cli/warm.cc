@@ -8,6 +8,7 @@
 #include "cli/commands.h"
 #include "cli/common.h"
 #include "cli/file_argument.h"
+#include "cli/residency_json.h"
 #include "loader/reader.h"
 #include "os/page_cache.h"
 
@@ -61,32 +62,33 @@ Result<Warmed> WarmOne(const std::string& file, double fraction, int threads, Pr
                    os::ReadResidencyRanges(file, {&leading, 1}));
   warmed.leading = parts[0];
   // As the contract has it: warm is 0.99 and more, a fraction is met within 0.02.
-  warmed.reached = warmed.leading.Ratio() >= 0.99 &&
-                   (fraction == 1.0 || std::abs(warmed.whole.Ratio() - fraction) <= 0.02);
+  // An estimate has to hold at both ends of its interval.
+  const os::ShareBounds whole = warmed.whole.Bounds();
+  warmed.reached =
+      (fraction == 0.0 || warmed.leading.Bounds().low >= 0.99) &&
+      (fraction == 1.0 || (fraction - whole.low <= 0.02 && whole.high - fraction <= 0.02));
   return warmed;
 }
 
 nlohmann::json WarmedJson(const std::string& file, double fraction, const Warmed& warmed) {
   const std::optional<int64_t> read_bytes = warmed.report.ReadBytes();
-  return {{"schema", "rouse.warm/1"},
-          {"file", file},
-          {"bytes", warmed.report.file_bytes},
-          {"fraction", fraction},
-          {"reached", warmed.reached},
-          {"resident_bytes", warmed.whole.resident_bytes},
-          {"resident_ratio", warmed.whole.Ratio()},
-          {"leading_ratio", warmed.leading.Ratio()},
-          {"proof", warmed.whole.proof},
-          {"read_bytes", read_bytes ? nlohmann::json(*read_bytes) : nlohmann::json()},
-          {"duration_ns", warmed.report.duration_ns},
-          {"method", loader::ReadMethodName(warmed.report.method)},
-          {"threads", warmed.report.threads}};
+  nlohmann::json json = {
+      {"schema", "rouse.warm/1"},
+      {"file", file},
+      {"bytes", warmed.report.file_bytes},
+      {"fraction", fraction},
+      {"reached", warmed.reached},
+      {"leading_ratio", ExactRatio(warmed.leading)},
+      {"read_bytes", read_bytes ? nlohmann::json(*read_bytes) : nlohmann::json()},
+      {"duration_ns", warmed.report.duration_ns},
+      {"method", loader::ReadMethodName(warmed.report.method)},
+      {"threads", warmed.report.threads}};
+  PutResidency(warmed.whole, json);
+  return json;
 }
 
 void PrintWarmed(const std::string& file, const Warmed& warmed) {
-  std::string text = file + ": " + FormatBytes(warmed.whole.resident_bytes) + " of " +
-                     FormatBytes(warmed.report.file_bytes) + " in the page cache (read by " +
-                     warmed.whole.proof + ")";
+  std::string text = file + ": in the page cache " + ResidencyText(warmed.whole);
   const std::optional<int64_t> read_bytes = warmed.report.ReadBytes();
   if (read_bytes && *read_bytes > 0) {
     text += "; " + FormatBytes(*read_bytes) + " read in " +
@@ -140,8 +142,8 @@ int RunWarm(int argc, const char* const* argv) {
     if (!warmed->reached) {
       status = Fail(Error(
           ErrorCode::kState,
-          file + " is not as warm as asked: " + FormatBytes(warmed->whole.resident_bytes) +
-              " resident, wanted " +
+          file + " is not proved to be as warm as asked: in the page cache " +
+              ResidencyText(warmed->whole) + ", wanted " +
               FormatBytes(std::llround(fraction * static_cast<double>(warmed->whole.file_bytes))) +
               ".\nMemory may be short, or another process maps the rest: rouse "
               "state " +

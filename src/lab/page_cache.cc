@@ -17,6 +17,7 @@ class KernelPageCache : public PageCache {
                 .ratio = whole.Ratio(),
                 .file_bytes = whole.file_bytes,
                 .proof = whole.proof};
+    if (!whole.Exact()) share.bounds = {whole.Bounds().low, whole.Bounds().high};
     if (fraction <= 0 || fraction >= 1) return share;
     const auto leading_bytes =
         static_cast<int64_t>(fraction * static_cast<double>(whole.file_bytes));

@@ -312,12 +312,18 @@ LayerReading ReadPageCache(StateContext& context, const Condition& condition) {
   }
   reading.value = share->ratio;
   reading.proof = share->proof;
+  if (share->bounds) {
+    reading.proof += ", between " + Percent(share->bounds->first) + " and " +
+                     Percent(share->bounds->second) + "; the file's owner or root reads it exactly";
+  }
+  // An estimate has to hold at both ends of its interval.
+  const auto [low, high] = share->bounds.value_or(std::pair(share->ratio, share->ratio));
   if (wanted == 1) {
-    reading.reached = share->ratio >= kWarmAtLeast;
+    reading.reached = low >= kWarmAtLeast;
   } else if (wanted == 0) {
-    reading.reached = share->ratio <= kColdAtMost;
+    reading.reached = high <= kColdAtMost;
   } else {
-    reading.reached = std::fabs(share->ratio - wanted) <= kFractionWithin;
+    reading.reached = wanted - low <= kFractionWithin && high - wanted <= kFractionWithin;
   }
   reading.detail = Percent(share->ratio) + " of " + FormatBytes(share->file_bytes) + " resident";
   return reading;

@@ -7,6 +7,7 @@
 #include <functional>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "base/result.h"
@@ -29,6 +30,8 @@ class PageCache {
     double ratio = 0;          // of the whole file
     int64_t file_bytes = 0;
     std::string proof;  // "cachestat"
+    // Where `ratio` truly lies, when it is an estimate from a sample.
+    std::optional<std::pair<double, double>> bounds = {};
   };
   virtual Result<Share> Read(const std::string& path, double fraction) = 0;
   // Drops all pages; the text says why some stayed, "" when the file is cold.

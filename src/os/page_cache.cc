@@ -154,6 +154,7 @@ Result<Residency> BySample(int fd, ByteRange range, int64_t samples) {
   Residency residency;
   residency.file_bytes = range.bytes;
   residency.sampled_pages = samples;
+  residency.sampled_resident_pages = hits;
   residency.proof = ResidencyProofName(ResidencyProof::kSampled);
   if (samples > 0) {
     residency.resident_bytes =
@@ -219,6 +220,15 @@ std::string_view ResidencyProofName(ResidencyProof proof) {
 double Residency::Ratio() const {
   if (file_bytes == 0) return 1.0;
   return static_cast<double>(resident_bytes) / static_cast<double>(file_bytes);
+}
+
+bool Residency::Exact() const {
+  return !sampled_pages || *sampled_pages >= PagesOf({0, file_bytes});
+}
+
+ShareBounds Residency::Bounds() const {
+  if (Exact()) return {Ratio(), Ratio()};
+  return BoundsOfShare(sampled_resident_pages, *sampled_pages);
 }
 
 namespace internal {

@@ -17,6 +17,7 @@
 #include "base/fd.h"
 #include "base/result.h"
 #include "os/proc_root.h"
+#include "os/share_bounds.h"
 
 namespace rouse::os {
 
@@ -41,9 +42,15 @@ struct Residency {
   std::optional<int64_t> writeback_bytes;
   std::string proof;                     // ResidencyProofName
   std::optional<int64_t> sampled_pages;  // number of pages looked at, when it was a sample
+  int64_t sampled_resident_pages = 0;    // of them resident
 
   // resident_bytes / file_bytes in [0, 1]; 1 for an empty file (nothing of it is missing).
   double Ratio() const;
+  // Whether it is a count and no estimate (a sample that held every page is one as well).
+  bool Exact() const;
+  // Where the true ratio lies: at Ratio() when exact, else the sample's 95 % interval. What is to
+  // be proved has to hold at both ends (docs/decisions/0015-residency-for-non-owners.md).
+  ShareBounds Bounds() const;
 };
 
 // The whole file. Errors: kNotFound, kPermission (with what would help), kUnsupported (a directory,
@@ -89,7 +96,7 @@ struct EvictReport {
   int64_t locked_bytes = 0;  // sum over `who`
 
   // Reached as the contract has it: at most 1 % of the file is resident.
-  bool Cold() const { return after.Ratio() <= 0.01; }
+  bool Cold() const { return after.Bounds().high <= 0.01; }
   // "1.8 GB of 4.1 GB stayed, mapped by llama-server (pid 4121)"; "" when Cold().
   std::string WhyNot() const;
 };

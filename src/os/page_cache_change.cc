@@ -59,8 +59,8 @@ std::string MapperNames(const Mappers& who) {
 
 std::string EvictReport::WhyNot() const {
   if (Cold()) return "";
-  std::string text =
-      FormatBytes(after.resident_bytes) + " of " + FormatBytes(after.file_bytes) + " stayed";
+  std::string text = (after.Exact() ? "" : "about ") + FormatBytes(after.resident_bytes) + " of " +
+                     FormatBytes(after.file_bytes) + " stayed";
   const size_t without_reason = text.size();
   if (!who.mappers.empty()) text += ", mapped by " + MapperNames(who);
   if (locked_bytes > 0) text += ", " + FormatBytes(locked_bytes) + " of it locked";

@@ -375,19 +375,46 @@ def test_an_owner_without_privilege_sets_and_proves(rouse_for_all, environment, 
 
 
 @as_root
-def test_whoever_is_not_the_owner_gets_an_estimate_that_is_marked(run_rouse, rouse_for_all,
-                                                                  environment, file):
+def test_whoever_is_not_the_owner_gets_null_with_the_reason_and_a_marked_estimate(
+        run_rouse, rouse_for_all, environment, file):
     file.chmod(0o644)
     assert run_rouse("evict", file).status == 0
     answer = as_nobody(rouse_for_all, "state", file, "--json", environment=environment)
     assert answer.returncode == 0, answer.stderr
     value = json.loads(answer.stdout)
-    assert value["proof"] == "sampled" and value["sampled_pages"] > 0
-    assert value["resident_ratio"] == 0.0  # mincore would have said 1.0
+    assert value["resident_ratio"] is None and value["resident_bytes"] is None
+    assert "neither owns the file" in value["null_reasons"]["resident_ratio"]
+    assert value["null_reasons"]["resident_bytes"]
+    assert value["proof"] == "sampled" and value["sampled_pages"] == 512
+    estimate = value["estimate"]
+    assert estimate["resident_ratio"] == 0.0 and estimate["low"] == 0.0  # mincore would say 1.0
+    assert 0.0 < estimate["high"] <= 0.01
+    assert {segment["resident_ratio"] for segment in value["segments"]} == {None}
     assert value["dirty_bytes"] is None and value["null_reasons"]["dirty_bytes"]
     assert resident_ratio(run_rouse, file) == 0.0  # and looking has not warmed it
     text = as_nobody(rouse_for_all, "state", file, environment=environment).stdout
-    assert "estimated" in text
+    assert "between 0 % and 0.7 % of 25.2 MB, estimated from 512 pages" in text
+    assert run_rouse("warm", file).status == 0
+    warm = json.loads(as_nobody(rouse_for_all, "state", file, "--json",
+                                environment=environment).stdout)
+    assert warm["resident_ratio"] is None
+    assert warm["estimate"]["low"] >= 0.99 and warm["estimate"]["high"] == 1.0
+
+
+@as_root
+def test_a_sample_proves_warm_and_cold_but_no_fraction(run_rouse, rouse_for_all, environment, file):
+    file.chmod(0o644)
+    for command in ("evict", "warm", "evict"):
+        answer = as_nobody(rouse_for_all, command, file, "--json", environment=environment)
+        assert answer.returncode == 0, answer.stderr
+        value = json.loads(answer.stdout)
+        assert value["reached"] is True and value["proof"] == "sampled"
+        assert value["resident_ratio"] is None and value["estimate"]["confidence"] == 0.95
+        assert resident_ratio(run_rouse, file) == (1.0 if command == "warm" else 0.0)
+    half = as_nobody(rouse_for_all, "warm", file, "--fraction", 0.5, environment=environment)
+    assert half.returncode == 3
+    assert "not proved to be as warm as asked" in half.stderr
+    assert abs(resident_ratio(run_rouse, file) - 0.5) <= 0.02  # it is; this user can't know
 
 
 @as_root
@@ -545,5 +572,5 @@ def test_doctor_tells_a_user_without_rights_how_to_widen_them(rouse_for_all, env
     assert answer.returncode == 0, answer.stderr
     rows = {row["layer"]: row for row in json.loads(answer.stdout)["layers"]}
     assert rows["page_cache"]["settable"]["yes"] is True  # dropping needs no privilege
-    assert rows["page_cache"]["provable"]["yes"] is False
+    assert "no fraction, and no exact number" in rows["page_cache"]["provable"]["how"]
     assert "chown" in rows["page_cache"]["provable"]["widen"]
