@@ -8,9 +8,11 @@
 
 #include "cli/commands.h"
 #include "cli/common.h"
+#include "cli/html_file.h"
 #include "cli/run_argument.h"
 #include "report/comparison.h"
 #include "report/comparison_text.h"
+#include "report/html.h"
 #include "report/json.h"
 #include "results/metrics.h"
 #include "results/store.h"
@@ -26,6 +28,10 @@ using stats::Verdict;
 
 constexpr int kRejected = 1;
 constexpr int kUndecided = 4;
+
+struct CompareFlags : CommonFlags {
+  std::string html_file;
+};
 
 struct Loaded {
   Run run;
@@ -69,8 +75,23 @@ void PrintNames(const char* side, const std::vector<std::string>& names) {
   std::printf("\n");
 }
 
+// Beside the text or JSON, when --html asks for it.
+Status WritePage(const std::vector<Comparison>& comparisons, const std::vector<std::string>& only_t,
+                 const std::vector<std::string>& only_c, const Loaded& treatment,
+                 const Loaded& control, const CompareFlags& flags) {
+  if (flags.html_file.empty()) return {};
+  std::vector<report::PageSide> sides = {{&treatment.run, treatment.attempts}};
+  if (treatment.run.id != control.run.id) sides.push_back({&control.run, control.attempts});
+  RETURN_IF_ERROR(WriteHtmlFile(
+      flags.html_file,
+      report::PageHtml(report::PageTitle(treatment.run, control.run),
+                       report::ComparisonPageJson(comparisons, only_t, only_c, sides))));
+  Progress(flags).Line("wrote " + flags.html_file + "; open it in a browser");
+  return {};
+}
+
 int CompareRuns(const Loaded& treatment, const Loaded& control, const ComparisonSpec& spec,
-                const CommonFlags& flags) {
+                const CompareFlags& flags) {
   if (treatment.run.id == control.run.id) {
     return Fail(Error(ErrorCode::kUsage, "run " + std::to_string(*treatment.run.id) +
                                              " is compared with itself; name two conditions of "
@@ -113,12 +134,14 @@ int CompareRuns(const Loaded& treatment, const Loaded& control, const Comparison
     PrintNames("treatment", only_t);
     PrintNames("control", only_c);
   }
+  const Status page = WritePage(comparisons, only_t, only_c, treatment, control, flags);
+  if (!page.ok()) return Fail(page.error());
   return empty_side != 0 ? empty_side : StatusOf(comparisons);
 }
 
 int CompareConditions(const Loaded& treatment, const std::string& treatment_condition,
                       const Loaded& control, const std::string& control_condition,
-                      const ComparisonSpec& spec, const CommonFlags& flags) {
+                      const ComparisonSpec& spec, const CompareFlags& flags) {
   const Result<Comparison> comparison =
       report::Compare({&treatment.run, treatment_condition, treatment.attempts},
                       {&control.run, control_condition, control.attempts}, spec);
@@ -128,12 +151,14 @@ int CompareConditions(const Loaded& treatment, const std::string& treatment_cond
   } else {
     std::printf("%s", report::ComparisonText(*comparison, UseColor(flags, fileno(stdout))).c_str());
   }
+  const Status page = WritePage({*comparison}, {}, {}, treatment, control, flags);
+  if (!page.ok()) return Fail(page.error());
   return StatusOf({*comparison});
 }
 
 int CompareStored(const std::string& treatment_text, const std::string& control_text,
                   const std::string& database, const ComparisonSpec& spec,
-                  const CommonFlags& flags) {
+                  const CompareFlags& flags) {
   const Result<std::string> path = results::StorePath(database);
   if (!path.ok()) return Fail(path.error());
   Result<results::Store> store = results::Store::Open(*path, results::OpenMode::kReadOnly);
@@ -164,7 +189,7 @@ int RunCompare(int argc, const char* const* argv) {
       "Compare two conditions (RUN:CONDITION), or two runs condition by condition. With "
       "--expect there is a verdict: exit status 0 adopt, 1 reject, 4 undecided.",
       "compare");
-  CommonFlags flags;
+  CompareFlags flags;
   ComparisonSpec spec;
   std::string treatment;
   std::string control;
@@ -184,6 +209,7 @@ int RunCompare(int argc, const char* const* argv) {
                  "What must hold for the treatment too, such as 'failure_rate<=0.05'; repeatable");
   app.add_option("--seed", spec.bootstrap.seed,
                  "Of the bootstrap for p90, p95 and mean (default: 1)");
+  app.add_option("--html", flags.html_file, "Write the comparison as a page for a browser as well");
   AddCommonFlags(app, flags);
   app.footer(
       "Example:\n"
@@ -191,6 +217,9 @@ int RunCompare(int argc, const char* const* argv) {
   if (const auto status = ParseArguments(app, argc, argv)) return *status;
   if (!expect.empty()) spec.expect = stats::ExpectFromName(expect);
   if (const Status checked = report::CheckSpec(spec); !checked.ok()) return Fail(checked.error());
+  if (!flags.html_file.empty()) {
+    if (const Status page = report::CheckPage(); !page.ok()) return Fail(page.error());
+  }
   if (!spec.expect && !spec.margin.empty()) {
     Progress(flags).Line("without --expect there is no verdict, and --margin is not used");
   }

@@ -16,6 +16,7 @@
 #include "base/units.h"
 #include "cli/commands.h"
 #include "cli/common.h"
+#include "cli/html_file.h"
 #include "engine/engine.h"
 #include "lab/calibration.h"
 #include "lab/experiment.h"
@@ -26,6 +27,7 @@
 #include "models/catalog.h"
 #include "os/process.h"
 #include "report/comparison.h"
+#include "report/html.h"
 #include "report/json.h"
 #include "report/terminal.h"
 #include "results/store.h"
@@ -45,6 +47,7 @@ struct MeasureFlags {
   std::optional<std::string> idle;
   std::vector<std::string> only;
   std::string database;
+  std::string html_file;
   std::optional<std::string> resume;  // "" = the latest run
   bool print_plan = false;
   bool dry_run = false;
@@ -66,6 +69,8 @@ void AddFlags(CLI::App& app, MeasureFlags& flags) {
   app.add_option("--idle", flags.idle, "Idle times instead of the plan's: 0s,1m,10m,1h");
   app.add_option("--db", flags.database,
                  "Results database (default $ROUSE_DB, else ~/.local/share/rouse/rouse.sqlite)");
+  app.add_option("--html", flags.html_file,
+                 "Write the run as a page for a browser as well (as rouse report --html)");
   app.add_option_function<std::string>(
          "--resume", [&flags](const std::string& run) { flags.resume = run; },
          "Go on with this stored run, or with the latest one")
@@ -281,6 +286,14 @@ int Measure(const MeasureFlags& flags, const lab::Plan& plan, uint64_t seed,
   progress.Clear();
   if (!result.ok()) return Fail(result.error());
   Print(flags, *result, *path);
+  if (!flags.html_file.empty()) {
+    const Status written =
+        WriteHtmlFile(flags.html_file, report::PageHtml(report::PageTitle(result->run),
+                                                        report::PageJson(result->run,
+                                                                         result->attempts)));
+    if (!written.ok()) return Fail(written.error());
+    progress.Line("wrote " + flags.html_file + "; open it in a browser");
+  }
   if (!result->failure.empty()) {
     return Fail(Error(ErrorCode::kState, "the target could not be measured: " + result->failure));
   }
@@ -305,6 +318,9 @@ int RunMeasure(int argc, const char* const* argv) {
   if (flags.print_plan) {
     std::fputs(plan->toml.c_str(), stdout);
     return 0;
+  }
+  if (!flags.html_file.empty()) {
+    if (const Status page = report::CheckPage(); !page.ok()) return Fail(page.error());
   }
   const uint64_t seed = plan->seed ? *plan->seed : lab::DrawSeed();
   if (flags.dry_run) {

@@ -8,8 +8,10 @@
 #include "base/fd.h"
 #include "cli/commands.h"
 #include "cli/common.h"
+#include "cli/html_file.h"
 #include "cli/run_argument.h"
 #include "report/csv.h"
+#include "report/html.h"
 #include "report/json.h"
 #include "report/terminal.h"
 #include "report/trace.h"
@@ -28,6 +30,7 @@ struct ReportFlags {
   bool csv = false;
   bool attempts = false;
   std::string trace_file;
+  std::string html_file;
 };
 
 Status WriteFile(const std::string& path, const std::string& text) {
@@ -60,6 +63,14 @@ int Print(const Run& run, const std::vector<Attempt>& attempts, const ReportFlag
                          "; open it in a trace viewer such as ui.perfetto.dev");
     return 0;
   }
+  if (!report_flags.html_file.empty()) {
+    const Status written =
+        WriteHtmlFile(report_flags.html_file,
+                      report::PageHtml(report::PageTitle(run), report::PageJson(run, attempts)));
+    if (!written.ok()) return Fail(written.error());
+    Progress(flags).Line("wrote " + report_flags.html_file + "; open it in a browser");
+    return 0;
+  }
   if (report_flags.csv) {
     PrintText(report::AttemptsCsv(attempts));
   } else if (one_attempt) {
@@ -79,6 +90,10 @@ int Print(const Run& run, const std::vector<Attempt>& attempts, const ReportFlag
 }
 
 int Report(const ReportFlags& report_flags, const CommonFlags& flags) {
+  if (const Status page = report_flags.html_file.empty() ? Status() : report::CheckPage();
+      !page.ok()) {
+    return Fail(page.error());
+  }
   const Result<std::string> path = results::StorePath(report_flags.database);
   if (!path.ok()) return Fail(path.error());
   Result<results::Store> store = results::Store::Open(*path, results::OpenMode::kReadOnly);
@@ -102,7 +117,7 @@ int Report(const ReportFlags& report_flags, const CommonFlags& flags) {
 }  // namespace
 
 int RunReport(int argc, const char* const* argv) {
-  CLI::App app("Show a stored run: a table, or JSON, CSV or a trace of it.", "report");
+  CLI::App app("Show a stored run: a table, or JSON, CSV, a page for a browser or a trace of it.", "report");
   CommonFlags flags;
   ReportFlags report_flags;
   app.add_option("RUN", report_flags.run, "Its number (default: the latest); RUN#ATTEMPT for one");
@@ -111,11 +126,15 @@ int RunReport(int argc, const char* const* argv) {
   auto* const csv = app.add_flag("--csv", report_flags.csv, "One row per attempt, on stdout");
   auto* const trace = app.add_option("--trace", report_flags.trace_file,
                                      "Write a trace-event file of the attempts' timelines");
+  auto* const html = app.add_option(
+      "--html", report_flags.html_file,
+      "Write a page for a browser: one file that needs nothing else (docs/report.md)");
   app.add_flag("--attempts", report_flags.attempts, "With --json: every attempt as well");
   AddCommonFlags(app, flags);
   csv->excludes(trace)->excludes("--json");
   trace->excludes("--json");
-  app.footer("Example:\n  rouse report 3\n  rouse report 3 --json | python3 -m json.tool\n");
+  html->excludes(csv)->excludes(trace)->excludes("--json");
+  app.footer("Example:\n  rouse report 3\n  rouse report 3 --html run3.html\n  rouse report 3 --json | python3 -m json.tool\n");
   if (const auto status = ParseArguments(app, argc, argv)) return *status;
   return Report(report_flags, flags);
 }

@@ -201,6 +201,15 @@ const results::ConditionRow* WarmRoot(const results::Run& run) {
 
 }  // namespace
 
+std::vector<std::string> ColdLayers(const Attempt& attempt) {
+  const Attempt* const only = &attempt;
+  std::vector<std::string> cold;
+  for (const auto& [layer, view] : ProfileOf({&only, 1}).layers) {
+    if (!view.proof.empty() && ColdWord(layer, view)) cold.push_back(layer);
+  }
+  return cold;
+}
+
 Result<AttemptExplanation> ExplainAttempt(const results::Run& run,
                                           std::span<const Attempt> attempts, int64_t id,
                                           const std::string& against) {

@@ -83,6 +83,9 @@ Result<AttemptExplanation> ExplainAttempt(const results::Run& run,
                                           std::span<const results::Attempt> attempts, int64_t id,
                                           const std::string& against);
 
+// The layers that the attempt's request met cold, by proof: what LayerRow::cold says.
+std::vector<std::string> ColdLayers(const results::Attempt& attempt);
+
 // kState: the run holds no attempt.
 Result<RunExplanation> ExplainRun(const results::Run& run,
                                   std::span<const results::Attempt> attempts);

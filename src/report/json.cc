@@ -166,6 +166,41 @@ Json StagesJson(const ConditionAttempts& condition) {
   return out;
 }
 
+// The success whose TTFT is the median of all that counts, or the two in the middle: what a typical
+// attempt was spent on, as stages that sum to the median. Null when the median is a failure.
+Json MedianAttemptJson(const ConditionAttempts& condition) {
+  std::vector<const results::Attempt*> ranked;
+  size_t counted = 0;
+  for (const results::Attempt* attempt : condition.attempts) {
+    if (!results::CountsInSample(attempt->outcome)) continue;
+    const bool ok = attempt->outcome == results::Outcome::kOk;
+    if (ok && !attempt->ttft_ns) continue;  // not measured: in no statistic of the TTFT
+    ++counted;
+    if (ok) ranked.push_back(attempt);
+  }
+  if (counted == 0 || counted / 2 >= ranked.size()) return {};  // behind the successes: failures
+  std::stable_sort(ranked.begin(), ranked.end(),
+                   [](const auto* a, const auto* b) { return *a->ttft_ns < *b->ttft_ns; });
+  const std::vector<const results::Attempt*> middle(
+      ranked.begin() + static_cast<ptrdiff_t>((counted - 1) / 2),
+      ranked.begin() + static_cast<ptrdiff_t>(counted / 2 + 1));
+  Json ids = Json::array();
+  for (const results::Attempt* attempt : middle) {
+    ids.push_back(attempt->id ? Json(*attempt->id) : Json());
+  }
+  Json stages = Json::object();
+  for (size_t index = 0; index < results::kStageCount; ++index) {
+    std::optional<double> sum;
+    for (const results::Attempt* attempt : middle) {
+      const auto& ns = attempt->stages[index].ns;
+      if (ns) sum = sum.value_or(0) + static_cast<double>(*ns);
+    }
+    if (sum) *sum /= static_cast<double>(middle.size());
+    stages[std::string(results::StageName(static_cast<results::Stage>(index)))] = Number(sum);
+  }
+  return {{"attempts", std::move(ids)}, {"stages_ns", std::move(stages)}};
+}
+
 Json ConditionJson(const ConditionAttempts& condition, const results::ConditionRow* row) {
   Json out = {{"name", condition.name}};
   if (row != nullptr) {
@@ -185,6 +220,7 @@ Json ConditionJson(const ConditionAttempts& condition, const results::ConditionR
   out["ttft_ns"] = MetricJson(condition, *results::FindMetric("ttft_ns"));
   out["ttfc_ns"] = MetricJson(condition, *results::FindMetric("ttfc_ns"));
   out["stages_ns"] = StagesJson(condition);
+  out["median_attempt"] = MedianAttemptJson(condition);
   out["counters"] = CountersJson(condition);
   out["sequence"] = SequenceJson(condition);
   out["outliers"] = OutliersJson(condition);

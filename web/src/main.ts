@@ -1,0 +1,188 @@
+// The page: finds its data, draws it from top to bottom, answer first.
+
+import "./style.css";
+import { answerOf, ladderOrder, type Answer } from "./answer";
+import { comparisonAnswer, comparisonSections, comparisonTitle, type Section } from "./comparison";
+import { Details, load, rowsOf, type ComparisonPage, type Page, type Row, type RunPage } from "./data";
+import { Definitions, installDefinitions, term } from "./define";
+import { h } from "./dom";
+import { plural } from "./format";
+import { calibration, conditionStates, environment, plan, verdicts, warnings } from "./facts";
+import { attemptView } from "./lanes";
+import { countersOf, countersPicture, ecdfPicture, idlePicture, orderPicture, stagesPicture, type RunData } from "./pictures";
+import { figure, followWidth, forgetPictures, later, redrawAll } from "./plots";
+import { AttemptTable } from "./table";
+import { conditionBars, ladder } from "./tracks";
+
+function marked(text: string): (string | Node)[] {
+  return text.split("**").map((part, index) => (index % 2 === 1 ? h("strong", {}, part) : part));
+}
+
+function sectionOf({ id, title, content }: Section): HTMLElement {
+  return h("section", { id, "aria-labelledby": `${id}-title` }, h("h2", { id: `${id}-title` }, title), content);
+}
+
+function themeButton(): HTMLElement {
+  const root = document.documentElement;
+  const names = ["auto", "light", "dark"];
+  const button = h("button", { type: "button", class: "theme" });
+  const show = (): void => { button.textContent = `theme: ${root.dataset["theme"] ?? "auto"}`; };
+  button.addEventListener("click", () => {
+    const next = names[(names.indexOf(root.dataset["theme"] ?? "auto") + 1) % names.length]!;
+    if (next === "auto") delete root.dataset["theme"];
+    else root.dataset["theme"] = next;
+    try { localStorage.setItem("rouse-theme", next); } catch { /* a file may have no storage */ }
+    show();
+    redrawAll();
+  });
+  try {
+    const kept = localStorage.getItem("rouse-theme");
+    if (kept === "light" || kept === "dark") root.dataset["theme"] = kept;
+  } catch { /* the same */ }
+  show();
+  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", redrawAll);
+  return button;
+}
+
+function header(kicker: (string | Node | null)[], answer: Answer): HTMLElement {
+  return h("header", {}, h("div", { class: "top" }, h("p", { class: "kicker" }, kicker.filter((each) => each !== null)), themeButton()),
+    h("h1", {}, marked(answer.headline)), answer.details.map((each) => h("p", { class: "detail" }, marked(each))));
+}
+
+function contents(sections: Section[]): HTMLElement {
+  return h("nav", { "aria-label": "Contents" }, sections.map(({ id, title }) => h("a", { href: `#${id}` }, title)));
+}
+
+// ---- one attempt ----
+
+class AttemptSection {
+  readonly element: HTMLElement;
+  private readonly box = h("div", { class: "attempt-box", "aria-live": "polite" });
+  private readonly input = h("input", { type: "number", min: 1, step: 1, inputmode: "numeric" });
+  private at: number;
+
+  constructor(private readonly page: RunPage, private readonly rows: Row[], private readonly details: Details, private readonly define: Definitions, first: number) {
+    this.at = first;
+    this.input.addEventListener("change", () => {
+      const found = this.rows.find((row) => String(row.id) === this.input.value);
+      if (found) void this.show(found.at);
+    });
+    const step = (by: number, label: string): HTMLElement => h("button", { type: "button", "aria-label": label, click: () => void this.show(Math.min(rows.length - 1, Math.max(0, this.at + by))) }, by < 0 ? "‹ before" : "next ›");
+    this.element = h("figure", {}, h("figcaption", {}, "Everything that is known of one attempt, on one time axis that begins at its intended send. Look at the second row: what the request waited for, in order; rows below ran beside it. Click a dot above or an id below to open another one. Hold Ctrl and turn the wheel to zoom."),
+      h("div", { class: "buttons" }, h("label", {}, "attempt ", this.input), step(-1, "Attempt before"), step(1, "Next attempt")), this.box);
+    later(() => void this.show(first));
+  }
+
+  async show(at: number): Promise<void> {
+    this.at = at;
+    const attempt = await this.details.of(at);
+    this.input.value = String(this.rows[at]?.id ?? "");
+    this.box.replaceChildren(attempt ? attemptView(attempt, this.page.stages, this.define) : h("p", { class: "remark" }, "This report holds no details of that attempt."));
+    this.box.dataset["attempt"] = String(this.rows[at]?.id ?? "");
+  }
+}
+
+/** The most telling one: the median attempt of the slowest condition, else a failure, else any. */
+function firstToShow(data: RunData, rows: Row[]): number {
+  const slowest = [...data.conditions].reverse().find((each) => each.median_attempt);
+  const id = slowest?.median_attempt?.attempts.at(-1);
+  return (rows.find((row) => row.id === id && id !== null && id !== undefined) ?? rows.find((row) => row.counted && !row.ok) ?? rows[0])?.at ?? 0;
+}
+
+// ---- a run ----
+
+function runPage(page: RunPage, define: Definitions): HTMLElement[] {
+  const { report, explanation } = page;
+  const words = new Map(page.stages.map((stage) => [stage.name, stage.words]));
+  const rows = rowsOf(page.attempts);
+  const details = new Details(page.attempts);
+  const contrasts = explanation?.contrasts ?? [];
+  const order = ladderOrder(contrasts, report.conditions.map((each) => each.name));
+  const conditions = order.map((name) => report.conditions.find((each) => each.name === name)!);
+  let section: AttemptSection | null = null;
+  const open = (at: number): void => {
+    void section?.show(at).then(() => document.getElementById("attempt")?.scrollIntoView({ behavior: matchMedia("(prefers-reduced-motion: reduce)").matches ? "auto" : "smooth" }));
+  };
+  const data: RunData = { rows: rows.filter((row) => row.counted), columns: page.attempts, conditions, stages: page.stages, define, open };
+  const answer = answerOf(report, explanation, words);
+  const n = conditions.reduce((sum, each) => sum + each.n, 0);
+  const steps = ladder(conditions, contrasts, page.stages, define);
+  const some = data.rows.length > 0;
+  const picture = (make: ReturnType<typeof idlePicture>): Section => ({ id: make.id, title: make.title, content: [figure({ ...make, id: `${make.id}-picture` })] });
+  const sections: Section[] = [];
+  const judged = verdicts(report.hypotheses, define);
+  if (judged) sections.push({ id: "verdicts", title: "Verdicts", content: [judged] });
+  if (some) {
+    sections.push({ id: "conditions", title: "What the first token waited for", content: [h("figure", {}, h("figcaption", {},
+      "Median ", term("time to first token", define.text("ttft_ns")), " of each condition, warmest first, and what its median attempt was spent on. Look for the colour that is there in one row and not in the row above it. Lines are 95 % intervals of the median."),
+      conditionBars(conditions, page.stages, define))] });
+    if (steps) sections.push({ id: "ladder", title: "What each lost layer costs", content: [h("figure", {}, h("figcaption", {},
+      "From warm to fully cold, one layer at a time: each bar begins where the median of its base ends and is as long as the paired ", term("shift", "Hodges-Lehmann estimate of how much later the first token comes, with its interval (docs/statistics.md)"),
+      ". Its colour is the stage that holds the cost. Look at the longest bar that is “proved”; pale bars may be chance."), steps)] });
+    sections.push(picture(idlePicture(data)), picture(ecdfPicture(data)), picture(orderPicture(data)), picture(stagesPicture(data)));
+    if (countersOf(data).length > 0) sections.push(countersSection(data));
+  }
+  if (rows.length > 0) {
+    section = new AttemptSection(page, rows, details, define, firstToShow(data, rows));
+    sections.push({ id: "attempt", title: "One attempt", content: [section.element] });
+  }
+  sections.push({ id: "environment", title: "Environment", content: [environment(report), calibration(report)] },
+    { id: "plan", title: "Plan", content: [plan(page), conditionStates(report), warnings(report)] });
+  if (rows.length > 0) sections.push({ id: "attempts", title: "All attempts", content: [new AttemptTable({ name: `run ${report.run ?? ""} ${report.name}`, rows, columns: page.attempts, details, define, open }).element] });
+  const kicker = [report.run === null ? "A run" : `Run ${report.run}`, report.name ? ` · ${report.name}` : "", ` · ${report.target ?? "no target told"}`, report.model ? ` · ${report.model}` : "",
+    ` · ${plural(n, "attempt")}`, report.status === "complete" ? null : h("strong", { class: "status" }, ` · ${report.status}`), ` · ${report.started.slice(0, 10)}`];
+  return [header(kicker, answer), contents(sections), ...sections.map(sectionOf), next(page)];
+}
+
+function countersSection(data: RunData): Section {
+  const names = countersOf(data);
+  const holder = h("div", {}, figure({ ...countersPicture(data, false), id: "counters-picture" }));
+  const more = names.length > 6 ? h("button", { type: "button", click: () => { holder.replaceChildren(figure({ ...countersPicture(data, true), id: "counters-picture" })); more?.remove(); } }, `Show all ${names.length} counters that vary`) : null;
+  return { id: "counters", title: "Counters beside TTFT", content: [holder, more] };
+}
+
+function next(page: RunPage): HTMLElement {
+  const step = page.explanation?.next;
+  return h("footer", {}, step ? h("div", { class: "next" }, h("p", {}, h("strong", {}, "Next: "), step.why), h("pre", { tabindex: 0 }, step.command)) : null,
+    h("p", { class: "remark" }, `Written by rouse ${page.report.rouse_version}. This file needs no network: data, script and style are inside of it.`));
+}
+
+function draw(root: HTMLElement, page: Page): void {
+  forgetPictures();
+  const define = new Definitions(page.catalogue);
+  const main = h("main", {});
+  root.replaceChildren(main);
+  installDefinitions(root);
+  if (page.kind === "run") {
+    main.append(...runPage(page, define));
+    return;
+  }
+  const comparison: ComparisonPage = page;
+  const sections = comparisonSections(comparison, define);
+  main.append(header([`Comparison · ${comparisonTitle(comparison)}`], comparisonAnswer(comparison)), contents(sections), ...sections.map(sectionOf),
+    h("footer", {}, h("p", { class: "remark" }, "Written by rouse. This file needs no network: data, script and style are inside of it.")));
+}
+
+async function start(): Promise<void> {
+  const root = document.getElementById("page")!;
+  const data = document.getElementById("rouse-data");
+  followWidth();
+  let last = "";
+  const once = async (): Promise<void> => {
+    try {
+      if (!data) throw new Error("The element “rouse-data” is missing.");
+      const page = await load(data);
+      const text = data.dataset["source"] === undefined ? "" : JSON.stringify(page);
+      if (text === "" || text !== last) draw(root, page);
+      last = text;
+      const seconds = Number(data.dataset["pollSeconds"] ?? 0);
+      if (seconds > 0 && page.kind === "run" && page.report.status === "running") setTimeout(() => void once(), seconds * 1000);
+    } catch (error) {
+      root.replaceChildren(h("main", {}, h("h1", {}, "The data of this page could not be read."), h("p", { role: "alert" }, error instanceof Error ? error.message : String(error))));
+    }
+    document.documentElement.dataset["ready"] = "yes";
+  };
+  await once();
+}
+
+void start();

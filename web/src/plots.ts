@@ -1,0 +1,191 @@
+// What the pictures on Observable Plot share: axes of durations, dots that become a canvas when
+// there are thousands, and the figure around each picture.
+
+import * as Plot from "@observablehq/plot";
+import { h, s } from "./dom";
+import { duration } from "./format";
+import { currentTheme } from "./looks";
+
+/** As many dots as SVG draws without being felt. */
+export const CANVAS_FROM = 1200;
+
+export interface Picture {
+  id: string;
+  title: string;
+  caption: (string | Node)[]; // what to look at
+  alternative: () => string; // the same without eyes
+  draw: (width: number) => Element | null;
+}
+
+const pictures: { box: HTMLElement; picture: Picture; width: number }[] = [];
+let queue: (() => void)[] = [];
+let running = false;
+
+/** Work that may wait until the page answers to its reader, one piece a frame. */
+export function later(work: () => void): void {
+  queue.push(work);
+  if (running) return;
+  running = true;
+  const next = (): void => {
+    const piece = queue.shift();
+    if (!piece) {
+      running = false;
+      document.documentElement.dataset["drawn"] = "all";
+      return;
+    }
+    piece();
+    setTimeout(next, 0);
+  };
+  document.documentElement.dataset["drawn"] = "some";
+  setTimeout(next, 0);
+}
+
+function redraw(entry: (typeof pictures)[number]): void {
+  const width = Math.round(entry.box.clientWidth);
+  if (width === 0) return;
+  entry.width = width;
+  const drawn = entry.picture.draw(width);
+  if (!drawn) return;
+  const svgs = drawn instanceof SVGSVGElement ? [drawn] : [...drawn.querySelectorAll("svg")];
+  if (svgs.length === 1) {
+    svgs[0]!.setAttribute("role", "img");
+    svgs[0]!.setAttribute("aria-label", entry.picture.alternative());
+  }
+  entry.box.replaceChildren(drawn);
+}
+
+export function figure(picture: Picture): HTMLElement {
+  const box = h("div", { class: "plot" });
+  const entry = { box, picture, width: 0 };
+  pictures.push(entry);
+  later(() => redraw(entry));
+  return h("figure", { id: picture.id }, h("figcaption", {}, picture.caption), box);
+}
+
+export function redrawAll(): void {
+  for (const entry of pictures) later(() => redraw(entry));
+}
+
+export function forgetPictures(): void {
+  pictures.length = 0;
+  queue = [];
+}
+
+/** Redraws when the window's width has changed, and before printing. */
+export function followWidth(): void {
+  let timer = 0;
+  addEventListener("resize", () => {
+    clearTimeout(timer);
+    timer = window.setTimeout(() => {
+      for (const entry of pictures) {
+        if (Math.round(entry.box.clientWidth) !== entry.width) later(() => redraw(entry));
+      }
+    }, 120);
+  });
+  addEventListener("beforeprint", () => {
+    for (const entry of pictures) redraw(entry);
+  });
+}
+
+// ---- axes ----
+
+export interface Axis {
+  type: "log" | "linear";
+  domain: [number, number];
+  ticks: number[];
+  tickFormat: (value: number) => string;
+}
+
+/** Logarithmic when the values span more than a factor of 8, else linear from 0. */
+export function timeAxis(values: number[], room: number, format = duration): Axis {
+  let [low, high] = [Infinity, 0];
+  for (const value of values) {
+    if (value > 0 && value < low) low = value;
+    if (value > high) high = value;
+  }
+  if (!(high > 0)) return { type: "linear", domain: [0, 1], ticks: [0], tickFormat: format };
+  const count = Math.max(2, Math.floor(room / 64));
+  if (high / low > 8) {
+    const ticks = logTicks(low / 1.15, high * 1.15, count);
+    return { type: "log", domain: [low / 1.15, high * 1.15], ticks, tickFormat: format };
+  }
+  const step = niceStep(high / count);
+  const ticks: number[] = [];
+  for (let at = 0; at <= high * 1.05; at += step) ticks.push(at);
+  return { type: "linear", domain: [0, high * 1.05], ticks, tickFormat: (value) => (value === 0 ? "0" : format(value)) };
+}
+
+function niceStep(raw: number): number {
+  const power = 10 ** Math.floor(Math.log10(raw));
+  return [1, 2, 5, 10].map((factor) => factor * power).find((each) => each >= raw * 0.999)!;
+}
+
+export function logTicks(low: number, high: number, wanted: number): number[] {
+  for (const factors of [[1, 2, 5], [1, 3], [1]]) {
+    const found: number[] = [];
+    for (let power = Math.floor(Math.log10(low)); power <= Math.log10(high); power++) {
+      for (const factor of factors) {
+        const at = factor * 10 ** power;
+        if (at >= low && at <= high) found.push(at);
+      }
+    }
+    if (found.length <= wanted || factors.length === 1) {
+      const every = Math.ceil(found.length / wanted);
+      return found.filter((_, index) => index % every === 0);
+    }
+  }
+  return [];
+}
+
+// ---- marks ----
+
+interface Dot {
+  x: number;
+  y: number;
+}
+
+/** Dots with colour and shape; many of them as one canvas, without shapes. */
+export function dots<T extends Dot>(data: T[], options: Plot.DotOptions): Plot.Markish {
+  if (data.length < CANVAS_FROM) return Plot.dot(data, options);
+  const { symbol: _symbol, ...rest } = options;
+  return Plot.dot(data, {
+    ...rest,
+    render(index, _scales, values, dimensions) {
+      const { width, height } = dimensions;
+      const sharp = Math.min(2, devicePixelRatio || 1);
+      const canvas = document.createElement("canvas");
+      canvas.width = width * sharp;
+      canvas.height = height * sharp;
+      canvas.style.cssText = `width:${width}px;height:${height}px;display:block`;
+      const brush = canvas.getContext("2d");
+      const [xs, ys, fills] = [values.x as ArrayLike<number>, values.y as ArrayLike<number>, (values.stroke ?? values.fill) as ArrayLike<string> | undefined];
+      if (brush) {
+        brush.scale(sharp, sharp);
+        brush.globalAlpha = 0.55;
+        for (const at of index) {
+          brush.fillStyle = fills?.[at] ?? ink();
+          brush.fillRect(xs[at]! - 1.25, ys[at]! - 1.25, 2.5, 2.5);
+        }
+      }
+      canvas.dataset["dots"] = String(index.length);
+      const box = s("foreignObject", { x: 0, y: 0, width, height, class: "many" });
+      box.append(canvas);
+      return box;
+    },
+  });
+}
+
+export function ink(): string {
+  return currentTheme() === "dark" ? "#e8e6e1" : "#1d1f24";
+}
+
+export function muted(): string {
+  return currentTheme() === "dark" ? "#9aa0aa" : "#5d636d";
+}
+
+export const FRAME = { style: { background: "transparent", fontFamily: "inherit", fontSize: "12px", overflow: "visible" } } as const;
+
+/** Evenly over -0.5 .. 0.5, the same each time: dots of one value don't hide each other. */
+export function spread(index: number): number {
+  return ((index * 0.618033988749895) % 1) - 0.5;
+}

@@ -1,0 +1,245 @@
+// Pictures that are rows on one time axis, in HTML: the stacked bar per condition, the ladder of
+// costs, and the shifts of a comparison. They need no redraw when the window changes, and print.
+
+import { h, place } from "./dom";
+import { duration, quantity, range, signed, words as spaced } from "./format";
+import { inkOn, stageColor } from "./looks";
+import { number, term, type Definitions } from "./define";
+import { atLeast, inUnit, numberOf, type Comparison, type Condition, type Contrast, type Interval, type StageLook } from "./data";
+import { ladderOrder } from "./answer";
+
+/** Round steps for an axis from 0 to `max`. */
+export function ticks(low: number, high: number, wanted = 4): number[] {
+  const span = high - low;
+  if (!(span > 0)) return [low];
+  const raw = span / wanted;
+  const power = 10 ** Math.floor(Math.log10(raw));
+  const step = [1, 2, 5, 10].map((factor) => factor * power).find((each) => each >= raw)!;
+  const found: number[] = [];
+  for (let at = Math.ceil(low / step); at * step <= high * (1 + 1e-9); at++) found.push(at * step || 0);
+  return found;
+}
+
+const share = (value: number, low: number, high: number): string => `${(100 * (value - low)) / (high - low)}%`;
+
+function axis(low: number, high: number, unit: string): HTMLElement {
+  const marks = ticks(low, high).map((at) => {
+    const mark = h("span", { class: "tick" }, h("span", {}, at === 0 ? "0" : quantity(at, unit)));
+    return place(mark, { left: share(at, low, high) });
+  });
+  return h("div", { class: "row axis", "aria-hidden": "true" }, h("div", { class: "row-name" }),
+    h("div", { class: "track" }, marks), h("div", { class: "row-value" }));
+}
+
+function gridLines(low: number, high: number): HTMLElement[] {
+  return ticks(low, high).map((at) => place(h("span", { class: at === 0 ? "grid zero" : "grid" }), { left: share(at, low, high) }));
+}
+
+function whisker(low: number | null, high: number | null, from: number, to: number): HTMLElement | null {
+  if (low === null && high === null) return null;
+  const left = Math.max(low ?? from, from);
+  const right = Math.min(high ?? to, to);
+  const classes = ["whisker", low === null || low < from ? "open-left" : "", high === null || high > to ? "open-right" : ""];
+  return place(h("span", { class: classes.filter(Boolean).join(" ") }),
+    { left: share(left, from, to), width: `${(100 * Math.max(0, right - left)) / (to - from)}%` });
+}
+
+export function intervalText(interval: Interval, unit = "ns"): string {
+  if (!interval) return "";
+  const [low, high] = interval.map((each) => numberOf(each));
+  if (low === undefined) return "";
+  const end = high === undefined ? `≥ ${quantity(atLeast(interval[1]) ?? 0, unit)}` : quantity(high, unit);
+  return high === undefined ? `${quantity(low, unit)} – ${end}` : range(quantity(low, unit), end);
+}
+
+export function swatch(stage: string, letter: string): HTMLElement {
+  return place(h("span", { class: `swatch stage-${stage}`, "aria-hidden": "true" }, letter),
+    { backgroundColor: stageColor(stage), color: inkOn(stageColor(stage)) });
+}
+
+export function stageLegend(stages: StageLook[], used: Set<string>, define: Definitions): HTMLElement {
+  return h("ul", { class: "legend", "aria-label": "Stages" }, stages.filter((stage) => used.has(stage.name))
+    .map((stage) => h("li", {}, swatch(stage.name, stage.letter),
+      term(stage.words, define.text(`stage_${stage.name}_ns`)))));
+}
+
+/** Half again as far as the longest median, so that one wide interval does not flatten all bars. */
+export function barScale(conditions: Condition[]): number {
+  let [median, top] = [0, 0];
+  for (const { ttft_ns } of conditions) {
+    const value = numberOf(ttft_ns.median) ?? 0;
+    median = Math.max(median, value);
+    top = Math.max(top, value, numberOf(ttft_ns.median_ci?.[1]) ?? 0);
+  }
+  return Math.min(top, median * 1.5) || 1;
+}
+
+export function conditionBars(conditions: Condition[], stages: StageLook[], define: Definitions): HTMLElement {
+  const scale = barScale(conditions);
+  const used = new Set<string>();
+  const rows = conditions.map((condition) => {
+    const { ttft_ns: summary, median_attempt: typical } = condition;
+    const median = numberOf(summary.median);
+    const track = h("div", { class: "track" }, gridLines(0, scale));
+    const told: string[] = [];
+    if (median !== undefined && typical) {
+      const bar = place(h("div", { class: "stack" }), { width: share(median, 0, scale) });
+      for (const stage of stages) {
+        const ns = typical.stages_ns[stage.name];
+        if (ns === null || ns === undefined || ns <= 0) continue;
+        used.add(stage.name);
+        told.push(`${stage.words} ${duration(ns)}`);
+        const color = stageColor(stage.name);
+        bar.append(place(
+          h("div", { class: `segment stage-${stage.name}`, "data-stage": stage.name, "data-ns": ns,
+            "data-def": `${duration(ns)}, ${Math.round((100 * ns) / median)} % of the median attempt. ${define.text(`stage_${stage.name}_ns`)}` },
+          h("span", {}, h("b", {}, stage.letter), h("i", {}, ` ${duration(ns)}`))),
+          { flex: `${ns} ${ns} 0`, backgroundColor: color, color: inkOn(color) }));
+      }
+      track.append(bar);
+    } else if (summary.n > 0) {
+      track.append(h("div", { class: "stack failed" }, h("div", { class: "segment" }, h("span", {}, "✕ the median attempt failed"))));
+    }
+    const interval = summary.median_ci;
+    const ci = interval && whisker(numberOf(interval[0]) ?? null, numberOf(interval[1]) ?? null, 0, scale);
+    if (ci) track.append(ci);
+    const limit = atLeast(summary.median);
+    const value = median !== undefined ? duration(median) : limit !== undefined ? `≥ ${duration(limit)}` : "–";
+    const failed = summary.censored > 0 ? h("span", { class: "failed-count" }, `✕ ${summary.censored} of ${summary.n} failed`) : null;
+    const alternative = `${condition.name}: median ${value}` + (told.length ? `, of it ${told.join(", ")}` : "");
+    return h("div", { class: "row", role: "listitem", "data-condition": condition.name },
+      h("div", { class: "row-name" }, h("strong", {}, condition.name),
+        condition.changed ? h("small", {}, `changes: ${spaced(condition.changed)}`) : null),
+      h("div", { class: "track-box", role: "img", "aria-label": alternative }, track),
+      h("div", { class: "row-value" }, number(value, define.text("ttft_ns", `median of ${summary.n}, failures ranked behind every success`), "number big"),
+        h("small", {}, intervalText(interval) || (summary.null_reasons["median_ci"] ?? "")), failed));
+  });
+  return h("div", { class: "tracks bars" }, stageLegend(stages, used, define), h("div", { role: "list" }, rows), axis(0, scale, "ns"));
+}
+
+const GRADES: Record<Contrast["grade"], [string, string]> = {
+  proved: ["proved", "one layer was changed, it was read back in every attempt of both sides, no other layer differed, and the interval excludes 0"],
+  costs: ["costs, not proved", "the interval excludes 0, but not exactly one layer was changed and read back"],
+  no_cost: ["no sure cost", "the interval holds 0, or lies below it: the difference may be chance"],
+  undecided: ["undecided", "too few attempts for an interval"],
+};
+
+export interface Step {
+  name: string;
+  base: string | null;
+  from: number; // where the bar begins: 0, or the base's median
+  to: number; // ... and ends
+  low: number | null;
+  high: number | null;
+  contrast: Contrast | null;
+}
+
+/** The rows of the waterfall: each condition from its base's median on, warmest first. */
+export function ladderSteps(conditions: Condition[], contrasts: Contrast[]): Step[] {
+  const medians = new Map(conditions.map((each) => [each.name, numberOf(each.ttft_ns.median)]));
+  const order = ladderOrder(contrasts, conditions.map((each) => each.name));
+  const steps: Step[] = [];
+  const last = order.at(-1);
+  for (const name of order) {
+    const median = medians.get(name);
+    const contrast = contrasts.find((each) => each.condition === name) ?? null;
+    const base = contrast ? medians.get(contrast.base) : undefined;
+    if (contrast && base !== undefined && contrast.cost_ns !== null) {
+      const [low, high] = contrast.ci_ns ?? [null, null];
+      steps.push({ name, base: contrast.base, from: base, to: base + contrast.cost_ns,
+        low: low === null ? null : base + low, high: high === null ? null : base + high, contrast });
+    } else if (median !== undefined && contrasts.some((each) => each.base === name)) {
+      steps.push({ name, base: null, from: 0, to: median, low: null, high: null, contrast: null });
+    }
+  }
+  const end = last === undefined ? undefined : medians.get(last);
+  if (steps.length > 1 && end !== undefined && contrasts.some((each) => each.condition === last)) {
+    steps.push({ name: last!, base: null, from: 0, to: end, low: null, high: null, contrast: null });
+  }
+  return steps;
+}
+
+export function ladder(conditions: Condition[], contrasts: Contrast[], stages: StageLook[], define: Definitions): HTMLElement | null {
+  const steps = ladderSteps(conditions, contrasts);
+  if (steps.length < 2) return null;
+  const reach = Math.max(...steps.map((each) => Math.max(each.from, each.to)));
+  const wide = Math.max(...steps.map((each) => each.high ?? 0));
+  const high = Math.max(Math.min(wide, reach * 1.35), reach) * 1.02;
+  const low = Math.min(0, ...steps.map((each) => each.to));
+  const rows = steps.map((step, index) => {
+    const { contrast } = step;
+    const track = h("div", { class: "track" }, gridLines(low, high));
+    const stage = stages.find((each) => each.name === contrast?.holder);
+    const sure = contrast === null || contrast.grade === "proved" || contrast.grade === "costs";
+    const left = Math.min(step.from, step.to);
+    const bar = place(h("div", { class: `fall${contrast ? "" : " whole"}${sure ? "" : " unsure"}`, "data-from": step.from, "data-to": step.to }),
+      { left: share(left, low, high), width: `max(2px, ${(100 * Math.abs(step.to - step.from)) / (high - low)}%)` });
+    if (contrast && stage && sure) {
+      bar.classList.add(`stage-${stage.name}`);
+      place(bar, { backgroundColor: stageColor(stage.name), color: inkOn(stageColor(stage.name)) });
+      bar.append(h("span", {}, stage.letter));
+    }
+    track.append(bar);
+    const ci = contrast && whisker(step.low, step.high, low, high);
+    if (ci) track.append(ci);
+    if (!contrast) {
+      return h("div", { class: "row", role: "listitem" },
+        h("div", { class: "row-name" }, h("strong", {}, step.name), h("small", {}, index === 0 ? "warmest" : "coldest")),
+        h("div", { class: "track-box" }, track),
+        h("div", { class: "row-value" }, number(duration(step.to), define.text("ttft_ns", "median"), "number big")));
+    }
+    const [grade, meaning] = GRADES[contrast.grade];
+    const interval = contrast.ci_ns && contrast.ci_ns[0] !== null && contrast.ci_ns[1] !== null
+      ? range(duration(contrast.ci_ns[0]), duration(contrast.ci_ns[1])) : "no interval";
+    const cause = contrast.causes?.find((each) => each.layer === contrast.layer) ?? contrast.causes?.[0];
+    return h("div", { class: "row step", role: "listitem", "data-condition": step.name },
+      h("div", { class: "row-name" }, h("strong", {}, contrast.title), h("small", {}, `“${contrast.base}” → “${step.name}”`)),
+      h("div", { class: "track-box" }, track,
+        cause && sure ? h("p", { class: "evidence" }, stage ? `${stage.words}: ` : "", cause.evidence, ".") : null),
+      h("div", { class: "row-value" },
+        number(contrast.cost_ns === null ? "–" : signed(contrast.cost_ns, duration),
+          `Hodges-Lehmann shift of the TTFT, ${contrast.paired ? "paired by block" : "unpaired"}, ${contrast.n} against ${contrast.n_base} attempts`, "number big"),
+        h("small", {}, interval), h("span", { class: `grade ${contrast.grade}`, "data-def": meaning }, grade)));
+  });
+  return h("div", { class: "tracks ladder" }, h("div", { role: "list" }, rows), axis(low, high, "ns"));
+}
+
+/** Shift of each condition between two runs, with margin and 0. */
+export function shiftTracks(comparisons: Comparison[], define: Definitions): HTMLElement {
+  const unit = define.unit(comparisons[0]?.metric ?? "ttft_ns");
+  const data = comparisons.map((each) => ({
+    each,
+    value: inUnit<number | null>(each.shift, "value") ?? null,
+    ci: inUnit<[number | null, number | null] | null>(each.shift, "ci") ?? null,
+    margin: inUnit<number | null>(each, "margin_" + unit) ?? null,
+  }));
+  const known = data.flatMap(({ value, ci, margin }) => [value, ci?.[0], ci?.[1], margin, margin === null ? null : -margin])
+    .filter((each): each is number => typeof each === "number");
+  const reach = Math.max(1, ...known.map(Math.abs)) * 1.08;
+  const [low, high] = [-reach, reach];
+  const rows = data.map(({ each, value, ci, margin }) => {
+    const track = h("div", { class: "track" }, gridLines(low, high));
+    for (const at of margin === null ? [] : each.expect === "increase" ? [margin] : each.expect === "decrease" ? [-margin] : [-margin, margin]) {
+      track.append(place(h("span", { class: "margin" }), { left: share(at, low, high) }));
+    }
+    const ends = ci && whisker(ci[0], ci[1], low, high);
+    if (ends) track.append(ends);
+    if (value !== null) track.append(place(h("span", { class: `point ${value < 0 ? "less" : "more"}`, "data-value": value }), { left: share(value, low, high) }));
+    const ratio = each.ratio.value;
+    const change = typeof ratio === "number" ? signed(Math.round((ratio - 1) * 1000) / 10, (size) => `${size} %`) : "";
+    const told = value === null ? (each.shift.null_reason ?? "–") : signed(value, (size) => quantity(size, unit));
+    return h("div", { class: "row", role: "listitem", "data-condition": each.treatment.condition },
+      h("div", { class: "row-name" }, h("strong", {}, each.name || each.treatment.condition), verdictBadge(each.verdict),
+        h("small", {}, each.treatment.condition === each.control.condition ? "" : `${each.treatment.condition} − ${each.control.condition}`)),
+      h("div", { class: "track-box", role: "img", "aria-label": `${each.treatment.condition}: shift ${told}` }, track),
+      h("div", { class: "row-value" }, number(told, `${each.shift.estimator}, ${each.shift.paired ? "paired by block" : "unpaired"}. ${define.text(each.metric)}`, "number big"),
+        h("small", {}, change, ci && ci[0] !== null && ci[1] !== null ? ` (${range(quantity(ci[0], unit), quantity(ci[1], unit))})` : "")));
+  });
+  return h("div", { class: "tracks shifts" }, h("div", { role: "list" }, rows), axis(low, high, unit));
+}
+
+export function verdictBadge(verdict: Comparison["verdict"]): HTMLElement | null {
+  if (!verdict) return null;
+  const marks = { adopt: "✓ adopt", reject: "✕ reject", undecided: "? undecided" };
+  return h("span", { class: `verdict ${verdict}` }, marks[verdict]);
+}
