@@ -102,6 +102,18 @@ void CheckPrefix(const Condition& condition, Attempt& attempt) {
        "the prefix cache was to be empty, but the answer reports " + reading->second.detail);
 }
 
+// An emptied cache of a server that compiles is filled by the answer.
+void CheckCompileCache(const Condition& condition, Attempt& attempt) {
+  if (condition.Value(Layer::kCompileCache) != "empty" || !attempt.ttft_ns) return;
+  const auto reading = attempt.state_after.find(std::string(LayerName(Layer::kCompileCache)));
+  if (reading == attempt.state_after.end()) return;
+  const std::string* const value = std::get_if<std::string>(&reading->second.value);
+  if (value == nullptr || *value != "empty") return;
+  Warn(attempt, "compile_cache_unused",
+       "the server has answered and written nothing into the directory that compile_cache_env "
+       "names: it compiles nothing, or keeps it elsewhere; \"empty\" then changes nothing");
+}
+
 }  // namespace
 
 void FlagImpossibleValues(const Condition& condition, std::optional<int64_t> file_bytes,
@@ -111,6 +123,7 @@ void FlagImpossibleValues(const Condition& condition, std::optional<int64_t> fil
   CheckReads(condition, file_bytes, attempt);
   CheckStages(tells_timeline, attempt);
   CheckPrefix(condition, attempt);
+  CheckCompileCache(condition, attempt);
 }
 
 }  // namespace rouse::lab

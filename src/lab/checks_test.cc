@@ -110,6 +110,18 @@ TEST(ImpossibleValues, FlagCachedTokensWithAnEmptyPrefix) {
   EXPECT_THAT(Codes(Warm(), attempt), ElementsAre("cached_tokens_with_empty_prefix"));
 }
 
+TEST(ImpossibleValues, FlagAnEmptiedCompileCacheThatTheAnswerDidNotFill) {
+  Condition condition = Warm();
+  condition.state[Layer::kCompileCache] = "empty";
+  Attempt attempt = Sound();
+  results::LayerReading& reading = attempt.state_after["compile_cache"];
+  reading.value = std::string("kept");
+  EXPECT_THAT(Codes(condition, attempt), IsEmpty());
+  reading.value = std::string("empty");
+  EXPECT_THAT(Codes(condition, attempt), ElementsAre("compile_cache_unused"));
+  EXPECT_THAT(Codes(Warm(), attempt), IsEmpty());  // a kept one may stay empty
+}
+
 TEST(ImpossibleValues, FlagATokenAtTheMomentOfSending) {
   Attempt attempt = Sound();
   attempt.marks = {};

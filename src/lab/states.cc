@@ -350,6 +350,23 @@ void AddCompileCache(StateContext& context, const Condition& condition, bool bef
   if (before && reading.wanted == "empty") reading.reached = contents->bytes == 0;
 }
 
+// A "kept" cache that was empty, and is filled now, was no kept one: the request has compiled. The
+// unmeasured first attempt is there to do that.
+void JudgeKeptCompileCache(const Preparation& preparation, const results::Attempt& attempt,
+                           LayerReadings& readings) {
+  if (attempt.prime) return;
+  const auto after = readings.find(Name(Layer::kCompileCache));
+  const auto before = preparation.readings.find(Name(Layer::kCompileCache));
+  if (after == readings.end() || before == preparation.readings.end()) return;
+  if (after->second.wanted != "kept") return;
+  const std::string* const was = std::get_if<std::string>(&before->second.value);
+  const std::string* const is = std::get_if<std::string>(&after->second.value);
+  if (was == nullptr || is == nullptr || *was != "empty" || *is != "kept") return;
+  after->second.reached = false;
+  after->second.detail =
+      "it was empty before the request, which has filled it: " + after->second.detail;
+}
+
 std::string Describe(const ProcessIdentity& identity) {
   return "pid " + std::to_string(identity.pid) + ", started at tick " +
          std::to_string(identity.start_ticks);
@@ -474,6 +491,7 @@ LayerReadings ReadAfter(StateContext& context, const Condition& condition,
                         const Preparation& preparation, const results::Attempt& attempt) {
   LayerReadings readings;
   AddCompileCache(context, condition, false, readings);
+  JudgeKeptCompileCache(preparation, attempt, readings);
   // The request itself warms pages and loads the model: what is read now is the new state, not a
   // judgement of the old one.
   LayerReading page_cache = ReadPageCache(context, condition);
