@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <array>
+#include <charconv>
 #include <csignal>
 #include <cstdint>
 #include <cstdio>
@@ -18,12 +19,14 @@
 
 #include "base/fd.h"
 #include "base/time.h"
+#include "base/units.h"
 #include "cli/commands.h"
 #include "cli/common.h"
 #include "engine/engine.h"
 #include "models/catalog.h"
 #include "server/api_key.h"
 #include "server/model_server.h"
+#include "server/weights_reader.h"
 
 namespace rouse::cli {
 namespace {
@@ -42,8 +45,34 @@ struct ServeFlags {
   int64_t queue_limit = 64;
   int parallel = 1;
   bool verbose = false;
+  std::string sleep_after;
+  std::string unload_after;
+  std::string keep_leading;
+  std::string repack = "off";
+  std::string reader = "on";
   engine::EngineOptions engine;
 };
+
+// What is in memory, and when it is given back.
+void AddMemoryFlags(CLI::App& app, ServeFlags& flags) {
+  app.add_option(
+      "--sleep-after", flags.sleep_after,
+      "Put the model to sleep when nobody asked for so long: the weights' pages and the\n"
+      "KV's memory are dropped, all else stays (10m)");
+  app.add_option("--unload-after", flags.unload_after,
+                 "Unload it when nobody asked for so long: only tokenizer and template stay (2h)");
+  app.add_option("--keep-leading", flags.keep_leading,
+                 "Lock the part of the file that a first token needs first in memory, also while\n"
+                 "asleep and unloaded: bytes (500MB) or a share (20%)");
+  app.add_option("--repack", flags.repack,
+                 "Rearrange quantized weights for this CPU: off, on (while loading) or auto (when\n"
+                 "the prompt that waits is long enough, else when nobody waits)")
+      ->check(CLI::IsMember({"auto", "on", "off"}))
+      ->capture_default_str();
+  app.add_option("--reader", flags.reader, "Read the file ahead of its use: on or off")
+      ->check(CLI::IsMember({"on", "off"}))
+      ->capture_default_str();
+}
 
 void AddFlags(CLI::App& app, ServeFlags& flags) {
   AddCommonFlags(app, flags.common);
@@ -79,6 +108,7 @@ void AddFlags(CLI::App& app, ServeFlags& flags) {
   app.add_option("--load", flags.load, "eager = now, lazy = with the first request")
       ->check(CLI::IsMember({"eager", "lazy"}))
       ->capture_default_str();
+  AddMemoryFlags(app, flags);
   app.add_option("--api-key-file", flags.api_key_file,
                  "File with the key that clients must send; else $ROUSE_API_KEY, else no key");
   // Known only to be refused in words that help; not shown by --help.
@@ -88,7 +118,7 @@ void AddFlags(CLI::App& app, ServeFlags& flags) {
       "When it listens, it prints one line of JSON: {\"schema\": \"rouse.ready/1\", \"host\",\n"
       "\"port\", \"pid\", \"model\"}. Requests that come while the model loads are queued.\n"
       "SIGTERM and SIGINT finish what runs, then end; a second one ends at once.\n\n"
-      "Example: rouse serve --model smollm2-135m --port 8080\n"
+      "Example: rouse serve --model smollm2-135m --port 8080 --sleep-after 10m\n"
       "         curl http://127.0.0.1:8080/v1/chat/completions -d \\\n"
       "           '{\"messages\": [{\"role\": \"user\", \"content\": \"Hi\"}], \"stream\": true}'");
 }
@@ -187,7 +217,51 @@ void PrintReady(const server::ModelServer& server, const std::string& model) {
   std::fflush(stdout);
 }
 
-// Everything that can be at fault about the model is found here, before anything is mapped.
+// "" is never.
+Result<std::optional<int64_t>> IdleTime(const std::string& flag, const std::string& text) {
+  if (text.empty()) return std::optional<int64_t>();
+  const Result<int64_t> parsed = ParseDuration(text);
+  if (!parsed.ok()) return Error(ErrorCode::kUsage, flag + ": " + parsed.error().message());
+  return std::optional<int64_t>(*parsed);
+}
+
+// "20%" or bytes.
+Status ParseKeepLeading(const std::string& text, engine::EngineOptions& options) {
+  if (text.empty()) return {};
+  if (text.ends_with('%')) {
+    double percent = 0;
+    const char* const end = text.data() + text.size() - 1;
+    const auto [rest, status] = std::from_chars(text.data(), end, percent);
+    if (status == std::errc() && rest == end && percent >= 0 && percent <= 100) {
+      options.keep_leading_ratio = percent / 100;
+      return {};
+    }
+    return Error(ErrorCode::kUsage,
+                 "--keep-leading: \"" + text + "\" is not a share from 0% to 100%");
+  }
+  const Result<int64_t> bytes = ParseBytes(text);
+  if (!bytes.ok()) {
+    return Error(ErrorCode::kUsage, "--keep-leading: " + bytes.error().message() +
+                                        "; give bytes (500MB) or a share of the file (20%)");
+  }
+  options.keep_leading_bytes = *bytes;
+  return {};
+}
+
+// Whatever can be said of the flags without looking at the model.
+Result<server::IdlePolicy> CheckMemoryFlags(ServeFlags& flags) {
+  server::IdlePolicy idle;
+  ASSIGN_OR_RETURN(idle.sleep_after_ns, IdleTime("--sleep-after", flags.sleep_after));
+  ASSIGN_OR_RETURN(idle.unload_after_ns, IdleTime("--unload-after", flags.unload_after));
+  RETURN_IF_ERROR(ParseKeepLeading(flags.keep_leading, flags.engine));
+  flags.engine.repack = flags.repack == "on"     ? engine::RepackMode::kOn
+                        : flags.repack == "auto" ? engine::RepackMode::kAuto
+                                                 : engine::RepackMode::kOff;
+  return idle;
+}
+
+// Everything that can be at fault about the model is found here, before anything is mapped. The
+// reader has begun by then, where the weights are wanted at once.
 Result<server::ModelServer::RunOptions> PrepareModel(ServeFlags& flags) {
   server::ModelServer::RunOptions run;
   engine::Step header{engine::Stage::kWeights, "header", MonoNow(), {}, {}};
@@ -200,8 +274,12 @@ Result<server::ModelServer::RunOptions> PrepareModel(ServeFlags& flags) {
       {"on", engine::FlashAttention::kOn},
       {"off", engine::FlashAttention::kOff}};
   flags.engine.flash_attention = choices.at(flags.flash_attention);
-  ASSIGN_OR_RETURN(run.engine, engine::MakeLlamaEngine(flags.engine));
   run.load_now = flags.load == "eager";
+  run.reader = std::make_shared<server::WeightsReader>(file.parts, flags.reader == "on");
+  if (run.load_now) run.reader->Begin();
+  flags.engine.watcher = run.reader;
+  run.make_engine = [options = flags.engine] { return engine::MakeLlamaEngine(options); };
+  ASSIGN_OR_RETURN(run.engine, run.make_engine());
   return run;
 }
 
@@ -238,6 +316,8 @@ int WaitForEnd(server::ModelServer& server, const Events& events, const server::
 int Serve(ServeFlags& flags, MonoTime main_entered) {
   const Result<std::optional<std::string>> api_key = ApiKey(flags);
   if (!api_key.ok()) return Fail(api_key.error());
+  const Result<server::IdlePolicy> idle = CheckMemoryFlags(flags);
+  if (!idle.ok()) return Fail(idle.error());
   const Result<Events> events = Events::Make();
   if (!events.ok()) return Fail(events.error());
 
@@ -259,6 +339,7 @@ int Serve(ServeFlags& flags, MonoTime main_entered) {
     failure = error;
     events->TellFailed();
   };
+  run->idle = *idle;
   const std::string model = run->model.id;
   PrintReady(**server, model);
   (*server)->Run(*std::move(run));

@@ -137,6 +137,9 @@ bool Connection::ReadSome() {
     request_begun_ = true;
     first_byte_ = now;
     if (mode_ == Mode::kReading) SetDeadline(context_->options.request_timeout_ns);
+    if (context_->first_bytes) {
+      context_->first_bytes(std::string_view(buffer.data(), static_cast<size_t>(length)));
+    }
   }
   last_read_ = now;
   input_.append(buffer.data(), static_cast<size_t>(length));

@@ -21,6 +21,7 @@ struct ConnectionContext {
   std::shared_ptr<boost::asio::io_context> io;
   ServerOptions options;
   Handler handler;
+  FirstBytes first_bytes;  // may be empty
 };
 
 class Connection : public std::enable_shared_from_this<Connection> {

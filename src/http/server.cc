@@ -141,9 +141,10 @@ class AsioServer : public Server {
   std::string host() const override { return host_; }
   int64_t ConnectionCount() const override { return connection_count_.load(); }
 
-  void Start(Handler handler) override {
+  void Start(Handler handler, FirstBytes first_bytes) override {
     CHECK(!thread_.joinable());
     context_->handler = std::move(handler);
+    context_->first_bytes = std::move(first_bytes);
     asio::post(*io_, [this] { Accept(); });
     thread_ = std::thread([this] { Run(); });
   }

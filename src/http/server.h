@@ -97,6 +97,10 @@ class ResponseWriter {
 // Runs on the I/O thread: it must not block. It may answer before it returns or keep the writer.
 using Handler = std::function<void(Request request, std::shared_ptr<ResponseWriter> writer)>;
 
+// Hears the first bytes of every request when they were read, before they are parsed: a hint of
+// what will be asked. The same rules as for a Handler.
+using FirstBytes = std::function<void(std::string_view bytes)>;
+
 struct ServerOptions {
   std::string host = "127.0.0.1";  // an address or a name
   int port = 0;                    // 0: the kernel picks
@@ -131,7 +135,7 @@ class Server {
   virtual std::string host() const = 0;  // the address that was bound: "127.0.0.1", "::1"
 
   // Starts the I/O thread. Once.
-  virtual void Start(Handler handler) = 0;
+  virtual void Start(Handler handler, FirstBytes first_bytes = {}) = 0;
 
   // Stops accepting and closes connections that have no request running; the others are closed
   // after their answer. `drained` runs once on the I/O thread when no connection is left.

@@ -1,5 +1,6 @@
 #include "server/completion.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "server/api_error.h"
@@ -7,6 +8,10 @@
 
 namespace rouse::server {
 namespace {
+
+std::string PromptField(const CompletionRequest& request) {
+  return request.kind == CompletionKind::kChat ? "messages" : "prompt";
+}
 
 class CompletionRun {
  public:
@@ -21,11 +26,12 @@ class CompletionRun {
   }
 
   void Run() {
-    const Result<std::vector<engine::Token>> tokens = PromptTokens();
-    if (!tokens.ok()) return Fail(PromptError(tokens.error()));
-    if (const auto refusal = TooLong(static_cast<int64_t>(tokens->size()))) return Fail(*refusal);
+    // Where the prompt was prepared beside a load, that is in the load's steps.
+    marks_.tokenize_start = std::max(context_.taken, context_.prompt.start);
+    marks_.tokenize_end = std::max(context_.taken, context_.prompt.end);
+    if (const auto refusal = TooLong(std::ssize(context_.prompt.tokens))) return Fail(*refusal);
     engine::GenerateRequest generate;
-    generate.prompt = *tokens;
+    generate.prompt = context_.prompt.tokens;
     generate.sampling = job_.request.sampling;
     generate.max_tokens = job_.request.max_tokens;
     generate.stop = job_.request.stop;
@@ -34,38 +40,28 @@ class CompletionRun {
     const auto report = context_.engine->Generate(
         generate, [this](const engine::Piece& piece) { return Give(piece); },
         job_.stop.get_token());
+    if (const std::optional<Error> broken = Broken()) return Fail(FromEngineError(*broken));
     if (!report.ok()) return Fail(FromEngineError(report.error()));
     return Finish(*report);
   }
 
- private:
-  Result<std::vector<engine::Token>> PromptTokens() {
-    marks_.tokenize_start = MonoNow();
-    const CompletionRequest& request = job_.request;
-    Result<std::vector<engine::Token>> tokens = std::vector<engine::Token>();
-    if (request.kind == CompletionKind::kChat) {
-      engine::TemplateOptions options;
-      options.kwargs_json = request.template_kwargs_json;
-      const Result<std::string> text =
-          context_.engine->ApplyTemplate(request.messages_json, options);
-      tokens = text.ok() ? context_.engine->Tokenize(*text, {})
-                         : Result<std::vector<engine::Token>>(text.error());
-    } else if (request.prompt_tokens.empty()) {
-      tokens = context_.engine->Tokenize(request.prompt, {});
+  void Fail(const ApiError& error) {
+    CompletionResult result;
+    result.outcome = error.status < 500 ? RequestOutcome::kRefused : RequestOutcome::kFailed;
+    result.problem = error.message;
+    result.first_written = marks_.first_written;
+    if (job_.writer->ClientGone()) result.outcome = RequestOutcome::kCancelled;
+    account_(result);
+    if (begun_) {
+      job_.writer->Write("data: " + ErrorJson(error) + "\n\n");
+      job_.writer->End();
     } else {
-      tokens = request.prompt_tokens;
+      job_.writer->Send(ErrorResponse(error));
     }
-    marks_.tokenize_end = MonoNow();
-    return tokens;
   }
 
-  ApiError PromptError(const Error& error) const {
-    ApiError shown = FromEngineError(error);
-    if (shown.status == 400) {
-      shown.param = job_.request.kind == CompletionKind::kChat ? "messages" : "prompt";
-    }
-    return shown;
-  }
+ private:
+  std::optional<Error> Broken() const { return context_.broken ? context_.broken() : std::nullopt; }
 
   // The answer needs room for at least one token.
   std::optional<ApiError> TooLong(int64_t prompt_tokens) const {
@@ -75,12 +71,14 @@ class CompletionRun {
                     .message = "the prompt has " + std::to_string(prompt_tokens) +
                                " tokens, but the context holds " + std::to_string(*context_tokens) +
                                " for prompt and answer together (see --context)",
-                    .param = job_.request.kind == CompletionKind::kChat ? "messages" : "prompt",
+                    .param = PromptField(job_.request),
                     .code = "context_length_exceeded"};
   }
 
   // The engine's sink.
   bool Give(const engine::Piece& piece) {
+    // Never a token that was computed from zeros.
+    if (Broken()) return false;
     if (!job_.request.stream) {
       text_ += piece.text;
       if (!marks_.first_written) marks_.first_written = MonoNow();
@@ -119,9 +117,8 @@ class CompletionRun {
     AnswerEnd end{report, ""};
     if (job_.request.rouse_timeline) {
       const MonoTime until = result.segments.empty() ? marks_.start : result.segments.back().end;
-      end.timeline_json =
-          TimelineJson(result.segments, LanesBetween(context_.loads, marks_.start, until),
-                       report.cached_tokens, *context_.process);
+      end.timeline_json = TimelineJson(result.segments, Lanes(report, until), report.cached_tokens,
+                                       *context_.process);
     }
     account_(result);
     if (!job_.request.stream) {
@@ -138,19 +135,20 @@ class CompletionRun {
     job_.writer->End();
   }
 
-  void Fail(const ApiError& error) {
-    CompletionResult result;
-    result.outcome = error.status < 500 ? RequestOutcome::kRefused : RequestOutcome::kFailed;
-    result.problem = error.message;
-    result.first_written = marks_.first_written;
-    if (job_.writer->ClientGone()) result.outcome = RequestOutcome::kCancelled;
-    account_(result);
-    if (begun_) {
-      job_.writer->Write("data: " + ErrorJson(error) + "\n\n");
-      job_.writer->End();
-    } else {
-      job_.writer->Send(ErrorResponse(error));
+  // All that ran between the request's arrival and its first token.
+  std::vector<engine::Step> Lanes(const engine::GenerateReport& report, MonoTime until) const {
+    std::vector<engine::Step> lanes = LanesBetween(context_.loads, marks_.start, until);
+    if (context_.reader_lane) {
+      const std::optional<engine::Step> reader = context_.reader_lane();
+      if (reader && reader->end > marks_.start) lanes.push_back(*reader);
     }
+    if (!context_.loads.empty()) {
+      lanes.insert(lanes.end(), report.steps.begin(), report.steps.end());
+    }
+    std::stable_sort(lanes.begin(), lanes.end(), [](const engine::Step& a, const engine::Step& b) {
+      return a.start < b.start;
+    });
+    return lanes;
   }
 
   Job& job_;
@@ -163,6 +161,37 @@ class CompletionRun {
 };
 
 }  // namespace
+
+std::expected<PreparedPrompt, ApiError> PreparePrompt(const CompletionRequest& request,
+                                                      engine::Engine& engine) {
+  PreparedPrompt prompt;
+  prompt.start = MonoNow();
+  const auto tokens = [&]() -> Result<std::vector<engine::Token>> {
+    if (request.kind == CompletionKind::kChat) {
+      engine::TemplateOptions options;
+      options.kwargs_json = request.template_kwargs_json;
+      ASSIGN_OR_RETURN(const std::string text,
+                       engine.ApplyTemplate(request.messages_json, options));
+      return engine.Tokenize(text, {});
+    }
+    if (!request.prompt_tokens.empty()) return request.prompt_tokens;
+    return engine.Tokenize(request.prompt, {});
+  }();
+  prompt.end = MonoNow();
+  if (!tokens.ok()) {
+    ApiError shown = FromEngineError(tokens.error());
+    if (shown.status == 400) shown.param = PromptField(request);
+    return std::unexpected(shown);
+  }
+  prompt.tokens = *tokens;
+  return prompt;
+}
+
+void RefuseCompletion(Job& job, const ApiError& error,
+                      const std::function<void(const CompletionResult&)>& account) {
+  const CompletionContext context;
+  CompletionRun(job, context, account).Fail(error);
+}
 
 void RunCompletion(Job& job, const CompletionContext& context,
                    const std::function<void(const CompletionResult&)>& account) {

@@ -59,8 +59,9 @@ class Door {
 
 // What the test and the engine share; outlives both.
 struct FakeControl {
-  Door load;   // passed once in each Load()
-  Door token;  // passed before each piece
+  Door load;     // passed once in each Load()
+  Door token;    // passed before each piece
+  Door improve;  // passed once in each Improve()
 
   std::mutex mutex;
   std::vector<std::string> calls;  // "load", "unload", "generate 12 tokens"
@@ -68,6 +69,9 @@ struct FakeControl {
   std::vector<engine::GenerateRequest> requests;
   std::optional<Error> load_error;
   std::optional<Error> generate_error;
+  std::optional<Error> sleep_error;
+  std::vector<std::string> improvements;  // what the next calls of Improve() say, last first
+  std::vector<std::optional<int64_t>> loads_prompt_tokens;  // as each StartLoad() was told
   int fail_after_pieces = -1;  // >= 0: Generate() fails after so many pieces
   int64_t cached_tokens = 0;
   int64_t load_steps_ns = 0;  // how long each of the two load steps takes
@@ -90,36 +94,68 @@ class FakeEngine : public engine::Engine {
     facts_ = std::make_shared<engine::EngineFacts>();
   }
 
+  ~FakeEngine() override {
+    if (thread_.joinable()) thread_.join();
+  }
+
   void StartLoad(LoadOptions options) override {
-    loaded_ = RunLoad(options.stop);
-    if (options.done) options.done(*loaded_);
+    {
+      const std::lock_guard lock(control_->mutex);
+      control_->loads_prompt_tokens.push_back(options.prompt_tokens);
+    }
+    thread_ = std::thread([this, options = std::move(options)] {
+      Result<engine::LoadReport> report = RunLoad(options.stop);
+      {
+        const std::lock_guard lock(mutex_);
+        loaded_ = report;
+      }
+      if (options.done) options.done(report);
+    });
   }
 
   Result<engine::LoadReport> FinishLoad() override {
-    if (!loaded_) return Error(ErrorCode::kState, "no load runs");
+    if (!thread_.joinable()) return Error(ErrorCode::kState, "no load runs");
+    thread_.join();
+    const std::lock_guard lock(mutex_);
     return *std::exchange(loaded_, std::nullopt);
   }
 
   Status Sleep() override {
+    {
+      const std::lock_guard lock(control_->mutex);
+      if (control_->sleep_error) return *control_->sleep_error;
+    }
     control_->Record("sleep");
+    SetState(engine::LayerState::kReady, engine::Tier::kAsleep);
     return {};
   }
 
-  Result<std::string> Improve(std::stop_token) override { return std::string(); }
+  Result<std::string> Improve(std::stop_token stop) override {
+    control_->Record("improve");
+    if (!control_->improve.Pass(stop)) return Error(ErrorCode::kInterrupted, "stopped");
+    const std::lock_guard lock(control_->mutex);
+    if (control_->improvements.empty()) return std::string();
+    std::string done = control_->improvements.back();
+    control_->improvements.pop_back();
+    return done;
+  }
 
   Result<engine::LoadReport> RunLoad(const std::stop_token& stop) {
     engine::LoadReport report;
     report.start = MonoNow();
     control_->Record("load");
-    SetState(engine::LayerState::kLoading);
+    const engine::Tier before_tier = Facts()->tier;
+    report.from = before_tier;
+    SetState(engine::LayerState::kLoading, before_tier);
     if (!control_->load.Pass(stop)) {
-      SetState(engine::LayerState::kAbsent);
+      const bool asleep = before_tier == engine::Tier::kAsleep;
+      SetState(asleep ? engine::LayerState::kReady : engine::LayerState::kAbsent, before_tier);
       return Error(ErrorCode::kInterrupted, "the load was stopped");
     }
     {
       const std::lock_guard lock(control_->mutex);
       if (control_->load_error) {
-        SetState(engine::LayerState::kAbsent);
+        SetState(engine::LayerState::kAbsent, engine::Tier::kUnloaded);
         return *control_->load_error;
       }
     }
@@ -131,14 +167,14 @@ class FakeEngine : public engine::Engine {
       report.steps.push_back({stage, name, before, now, 1000});
       before = now;
     }
-    SetState(engine::LayerState::kReady);
+    SetState(engine::LayerState::kReady, engine::Tier::kReady);
     report.end = MonoNow();
     return report;
   }
 
   void Unload() override {
     control_->Record("unload");
-    SetState(engine::LayerState::kAbsent);
+    SetState(engine::LayerState::kAbsent, engine::Tier::kUnloaded);
   }
 
   Result<std::string> ApplyTemplate(std::string_view messages_json,
@@ -202,8 +238,10 @@ class FakeEngine : public engine::Engine {
   }
 
  private:
-  void SetState(engine::LayerState state) {
+  void SetState(engine::LayerState state, engine::Tier tier) {
     auto next = std::make_shared<engine::EngineFacts>();
+    next->tier = tier;
+    next->tier_since = MonoNow();
     next->weights = {state, MonoNow(), 1000};
     next->context = {state, MonoNow(), 500};
     if (state == engine::LayerState::kReady) next->context_tokens = kContextTokens;
@@ -215,8 +253,9 @@ class FakeEngine : public engine::Engine {
   }
 
   std::shared_ptr<FakeControl> control_;
-  std::optional<Result<engine::LoadReport>> loaded_;
+  std::thread thread_;  // of the load that runs
   mutable std::mutex mutex_;
+  std::optional<Result<engine::LoadReport>> loaded_;
   std::shared_ptr<const engine::EngineFacts> facts_;
 };
 

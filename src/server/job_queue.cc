@@ -1,6 +1,7 @@
 #include "server/job_queue.h"
 
 #include <algorithm>
+#include <chrono>
 
 namespace rouse::server {
 
@@ -16,9 +17,35 @@ Admission JobQueue::Push(std::shared_ptr<Job> job) {
 }
 
 std::shared_ptr<Job> JobQueue::Pop() {
+  while (true) {
+    std::shared_ptr<Job> job = PopUntil(std::nullopt);
+    if (job != nullptr || closed()) return job;
+  }
+}
+
+std::shared_ptr<Job> JobQueue::PopUntil(const std::optional<MonoTime>& deadline) {
   std::unique_lock lock(mutex_);
-  changed_.wait(lock, [&] { return closed_ || !jobs_.empty(); });
+  const auto ready = [&] { return closed_ || woken_ || !jobs_.empty(); };
+  if (deadline) {
+    changed_.wait_for(lock, std::chrono::nanoseconds(*deadline - MonoNow()), ready);
+  } else {
+    changed_.wait(lock, ready);
+  }
+  woken_ = false;
   return PopFront();
+}
+
+void JobQueue::Wake() {
+  {
+    const std::lock_guard lock(mutex_);
+    woken_ = true;
+  }
+  changed_.notify_all();
+}
+
+bool JobQueue::closed() const {
+  const std::lock_guard lock(mutex_);
+  return closed_ && jobs_.empty();
 }
 
 std::shared_ptr<Job> JobQueue::TryPop() {

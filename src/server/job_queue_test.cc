@@ -48,6 +48,19 @@ TEST(JobQueue, GivesWhatIsLeftAfterItWasClosed) {
   EXPECT_EQ(queue.Pop(), nullptr);
 }
 
+TEST(JobQueue, EndsAWaitAtItsTimeAndWhenWoken) {
+  JobQueue queue(2);
+  const MonoTime start = MonoNow();
+  EXPECT_EQ(queue.PopUntil(start + 5 * kNsPerMs), nullptr);
+  EXPECT_GE(MonoNow() - start, 5 * kNsPerMs);
+  queue.Wake();  // before the wait: it is not lost
+  EXPECT_EQ(queue.PopUntil(std::nullopt), nullptr);
+  EXPECT_FALSE(queue.closed());
+  queue.Push(std::make_shared<Job>());
+  queue.Wake();
+  EXPECT_NE(queue.PopUntil(std::nullopt), nullptr);
+}
+
 TEST(JobQueue, LosesNothingBetweenThreads) {
   constexpr int kEach = 2000;
   JobQueue queue(64);

@@ -189,7 +189,51 @@ std::string Metrics::Render(const Gauges& gauges) const {
     gauge("rouse_model_resident_ratio", "Share of the model's file in the page cache.", model,
           Number(*gauges.resident_ratio));
   }
+  counter("rouse_sleeps_total", "Times that the model was put to sleep.", gauges.sleeps);
+  counter("rouse_unloads_total", "Times that the model was unloaded.", gauges.unloads);
+  counter("rouse_reader_bytes_total", "Bytes that were read ahead of their use.",
+          gauges.reader_bytes);
+  RenderTiers(out, gauges);
+  RenderProcess(out, gauges);
   return out;
+}
+
+void Metrics::RenderTiers(std::string& out, const Gauges& gauges) {
+  if (!gauges.tier) return;
+  const std::string model = "model=\"" + LabelValue(gauges.model) + "\"";
+  const auto labels = [&](engine::Tier tier) {
+    return model + ",tier=\"" + std::string(engine::TierName(tier)) + "\"";
+  };
+  Head(out, "rouse_model_tier", "gauge", "1 for how much of the model is in memory now.");
+  for (const Gauges::TierCost& cost : gauges.tiers) {
+    Sample(out, "rouse_model_tier", labels(cost.tier), cost.tier == *gauges.tier ? "1" : "0");
+  }
+  Head(out, "rouse_tier_process_bytes", "gauge",
+       "Resident memory of this process when it last entered the tier.");
+  for (const Gauges::TierCost& cost : gauges.tiers) {
+    if (!cost.process_bytes) continue;
+    Sample(out, "rouse_tier_process_bytes", labels(cost.tier), std::to_string(*cost.process_bytes));
+  }
+  Head(out, "rouse_tier_first_token_seconds", "gauge",
+       "Median time from the beginning of a load from the tier to the first token.");
+  for (const Gauges::TierCost& cost : gauges.tiers) {
+    if (!cost.first_token_ns) continue;
+    Sample(out, "rouse_tier_first_token_seconds", labels(cost.tier),
+           Number(Seconds(*cost.first_token_ns)));
+  }
+}
+
+void Metrics::RenderProcess(std::string& out, const Gauges& gauges) {
+  if (!gauges.process_memory) return;
+  const os::ProcStatus& memory = *gauges.process_memory;
+  Head(out, "rouse_process_memory_bytes", "gauge", "Memory of this process by kind.");
+  for (const auto& [kind, bytes] :
+       {std::pair("anonymous", &memory.rss_anon_bytes), std::pair("file", &memory.rss_file_bytes),
+        std::pair("locked", &memory.locked_bytes), std::pair("peak", &memory.peak_rss_bytes)}) {
+    if (!*bytes) continue;
+    Sample(out, "rouse_process_memory_bytes", "kind=\"" + std::string(kind) + "\"",
+           std::to_string(**bytes));
+  }
 }
 
 }  // namespace rouse::server

@@ -7,10 +7,13 @@
 #include <cstdint>
 #include <map>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "engine/engine.h"
+#include "os/proc_status.h"
 #include "server/timeline.h"
 
 namespace rouse::server {
@@ -51,6 +54,17 @@ struct Gauges {
   std::optional<double> resident_ratio;
   std::optional<int64_t> memory_bytes;
   std::optional<int64_t> prefix_tokens;
+  std::optional<engine::Tier> tier;
+  struct TierCost {
+    engine::Tier tier;
+    std::optional<int64_t> process_bytes;
+    std::optional<int64_t> first_token_ns;  // median of the starts from it
+  };
+  std::vector<TierCost> tiers;
+  int64_t sleeps = 0;
+  int64_t unloads = 0;
+  int64_t reader_bytes = 0;
+  std::optional<os::ProcStatus> process_memory;
 };
 
 class Metrics {
@@ -64,6 +78,9 @@ class Metrics {
   std::string Render(const Gauges& gauges) const;
 
  private:
+  static void RenderTiers(std::string& out, const Gauges& gauges);
+  static void RenderProcess(std::string& out, const Gauges& gauges);
+
   mutable std::mutex mutex_;
   std::array<int64_t, kRequestOutcomeCount> requests_{};
   std::array<int64_t, 2> loads_{};  // failed, ok

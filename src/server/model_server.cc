@@ -42,7 +42,8 @@ class ModelServerImpl : public ModelServer {
         http_(std::move(http)) {
     process_.listening = MonoNow();
     http_->Start(
-        [this](const http::Request& request, const Writer& writer) { Handle(request, writer); });
+        [this](const http::Request& request, const Writer& writer) { Handle(request, writer); },
+        [this](std::string_view bytes) { OnFirstBytes(bytes); });
   }
 
   ~ModelServerImpl() override { Stop(); }
@@ -56,6 +57,10 @@ class ModelServerImpl : public ModelServer {
     start.engine = std::move(options.engine);
     start.process = process_;
     start.load_now = options.load_now;
+    start.idle = options.idle;
+    start.make_engine = std::move(options.make_engine);
+    reader_ = options.reader;
+    start.reader = std::move(options.reader);
     start.on_first_load_failed = std::move(options.on_first_load_failed);
     worker_.Start(std::move(start));
   }
@@ -102,7 +107,7 @@ class ModelServerImpl : public ModelServer {
                                            " here; see GET "
                                            "/v1/models, /health, /state, /metrics and POST "
                                            "/v1/chat/completions, /v1/completions, /models/load, "
-                                           "/models/unload",
+                                           "/models/sleep, /models/unload",
                                 .code = "path_not_found"}));
   }
 
@@ -122,6 +127,28 @@ class ModelServerImpl : public ModelServer {
     writer.Send(std::move(response));
   }
 
+  // Anybody may connect; only who has the key may make the disk work.
+  void OnFirstBytes(std::string_view bytes) {
+    if (api_key_ || !bytes.starts_with("POST ")) return;
+    const std::string_view path = bytes.substr(5, bytes.find_first_of(" ?", 5) - 5);
+    if (path.ends_with("/completions")) BeginReading();
+  }
+
+  void BeginReading() {
+    const std::shared_ptr<WeightsReader> reader = reader_.load();
+    if (reader == nullptr) return;
+    switch (worker_.snapshot()->phase) {
+      case Phase::kUnloaded:
+      case Phase::kAsleep:
+      case Phase::kFailed:
+        return reader->Begin();
+      case Phase::kStarting:  // has begun, or waits until the header was found to be sound
+      case Phase::kLoading:
+      case Phase::kReady:
+        return;
+    }
+  }
+
   ServerSnapshot Snapshot() const {
     ServerSnapshot snapshot;
     snapshot.now = MonoNow();
@@ -131,8 +158,19 @@ class ModelServerImpl : public ModelServer {
     snapshot.process = process_;
     snapshot.waiting = worker_.waiting();
     snapshot.queue_limit = queue_limit_;
+    if (const std::shared_ptr<WeightsReader> reader = reader_.load(); reader != nullptr) {
+      snapshot.reader = reader->Report();
+      snapshot.reader_total_bytes = reader->TotalReadBytes();
+    }
     snapshot.connections = http_->ConnectionCount();
     snapshot.draining = draining_;
+    return snapshot;
+  }
+
+  ServerSnapshot SnapshotWithMemory() const {
+    ServerSnapshot snapshot = Snapshot();
+    const auto memory = os::ReadProcStatus(os::ProcRoot::Real(), process_.pid);
+    if (memory.ok()) snapshot.memory = *memory;
     return snapshot;
   }
 
@@ -146,7 +184,7 @@ class ModelServerImpl : public ModelServer {
 
   void GetState(const http::Request&, const Writer& writer) {
     Observe(writer, [this, writer](const Result<os::Residency>& residency) {
-      writer->Send(JsonResponse(StateJson(Snapshot(), residency)));
+      writer->Send(JsonResponse(StateJson(SnapshotWithMemory(), residency)));
     });
   }
 
@@ -154,7 +192,7 @@ class ModelServerImpl : public ModelServer {
     Observe(writer, [this, writer](const Result<os::Residency>& residency) {
       http::Response response;
       response.content_type = "text/plain; version=0.0.4; charset=utf-8";
-      response.body = metrics_.Render(ReadGauges(Snapshot(), residency));
+      response.body = metrics_.Render(ReadGauges(SnapshotWithMemory(), residency));
       writer->Send(std::move(response));
     });
   }
@@ -194,6 +232,7 @@ class ModelServerImpl : public ModelServer {
     if (model != nullptr && !parsed->model.empty() && parsed->model != model->id) {
       return Refuse(*writer, UnknownModel(parsed->model, model->id));
     }
+    BeginReading();
     auto job = std::make_shared<Job>();
     job->kind = Job::Kind::kCompletion;
     job->request = std::move(*parsed);
@@ -238,12 +277,15 @@ class ModelServerImpl : public ModelServer {
   void PostLoad(const http::Request& request, const Writer& writer) {
     Control(Job::Kind::kLoad, request, writer);
   }
+  void PostSleep(const http::Request& request, const Writer& writer) {
+    Control(Job::Kind::kSleep, request, writer);
+  }
   void PostUnload(const http::Request& request, const Writer& writer) {
     Control(Job::Kind::kUnload, request, writer);
   }
 
-  // A load answers at once unless "wait" says otherwise (as llama-server's router does); an unload
-  // always when it is done, since that takes milliseconds and "is it gone?" is what is asked.
+  // A load answers at once unless "wait" says otherwise (as llama-server's router does); sleep and
+  // unload when they are done, since that takes milliseconds and "is it gone?" is what is asked.
   void Control(Job::Kind kind, const http::Request& request, const Writer& writer) {
     const auto parsed = ParseModelRequest(request.body);
     if (!parsed) return writer->Send(ErrorResponse(parsed.error()));
@@ -279,6 +321,7 @@ class ModelServerImpl : public ModelServer {
   ProcessFacts process_;
   const int64_t queue_limit_;
   std::atomic<bool> draining_{false};
+  std::atomic<std::shared_ptr<WeightsReader>> reader_;
   Metrics metrics_;
   Worker worker_;
   Observer observer_;
@@ -298,6 +341,7 @@ std::span<const ModelServerImpl::Route> ModelServerImpl::Routes() {
       Route{"POST", "/chat/completions", &Self::PostChat},
       Route{"POST", "/v1/completions", &Self::PostText},
       Route{"POST", "/models/load", &Self::PostLoad},
+      Route{"POST", "/models/sleep", &Self::PostSleep},
       Route{"POST", "/models/unload", &Self::PostUnload},
   };
   return kRoutes;

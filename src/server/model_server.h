@@ -1,6 +1,7 @@
 // The built-in server: one model behind the OpenAI API, with its own state and metrics. It joins
 // the HTTP server (src/http), the engine thread (worker.h) and an observer thread that reads
-// residency and large bodies, so that the I/O thread never waits for anything.
+// residency and large bodies, so that the I/O thread never waits for anything. The first bytes of a
+// request for text are enough to begin reading weights that are not there.
 //
 // Routes and formats: docs/serve.md and shared words in docs/method.md.
 #pragma once
@@ -40,6 +41,9 @@ class ModelServer {
     ModelInfo model;
     std::unique_ptr<engine::Engine> engine;
     bool load_now = true;
+    IdlePolicy idle;
+    EngineMaker make_engine;                // see Worker::StartOptions
+    std::shared_ptr<WeightsReader> reader;  // may be null; the engine's watcher
     // Runs on the engine thread when the load of `load_now` failed.
     std::function<void(const Error&)> on_first_load_failed;
   };

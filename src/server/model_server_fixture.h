@@ -87,9 +87,9 @@ inline const std::string kStream = R"({"messages":[{"role":"user","content":"Hi"
 
 class ModelServerTest : public ::testing::Test {
  protected:
-  void Start(ModelServerOptions options = {}, bool load_now = true) {
+  void Start(ModelServerOptions options = {}, bool load_now = true, IdlePolicy idle = {}) {
     Listen(std::move(options));
-    Run(load_now);
+    Run(load_now, idle);
   }
 
   void Listen(ModelServerOptions options = {}) {
@@ -102,13 +102,18 @@ class ModelServerTest : public ::testing::Test {
     server_ = std::move(*server);
   }
 
-  void Run(bool load_now = true) {
+  void Run(bool load_now = true, IdlePolicy idle = {}) {
     file_ = ::testing::TempDir() + "model_server_test_" + std::to_string(::getpid());
     std::ofstream(file_) << std::string(10'000, 'x');
     ModelServer::RunOptions run;
     run.model = {"fake", file_, {file_}, 10'000, {}};
     run.engine = std::make_unique<FakeEngine>(control_);
     run.load_now = load_now;
+    run.idle = idle;
+    run.make_engine = [this]() -> Result<std::unique_ptr<engine::Engine>> {
+      control_->Record("renew");
+      return std::unique_ptr<engine::Engine>(std::make_unique<FakeEngine>(control_));
+    };
     run.on_first_load_failed = [this](const Error& error) {
       failure_ = error.message();
       failed_.Set();
@@ -139,6 +144,15 @@ class ModelServerTest : public ::testing::Test {
   bool AwaitWaiting(int64_t waiting) {
     for (int tries = 0; tries < 5000; ++tries) {
       if (Get("/state").Parsed()["queue"]["waiting"] == waiting) return true;
+      ::usleep(2000);
+    }
+    return false;
+  }
+  // Until so many requests wait or are being answered.
+  bool AwaitHere(int64_t count) {
+    for (int tries = 0; tries < 5000; ++tries) {
+      const Json queue = Get("/state").Parsed()["queue"];
+      if (queue["waiting"].get<int64_t>() + queue["running"].get<int64_t>() == count) return true;
       ::usleep(2000);
     }
     return false;

@@ -65,7 +65,7 @@ TEST_F(ModelServerTest, ATimelineGivesTheWaitForALoadToItsSteps) {
   std::thread asking([&] {
     answer = Chat(R"({"messages":[{"role":"user","content":"Hi"}],"rouse_timeline":true})");
   });
-  ASSERT_TRUE(AwaitWaiting(1));
+  ASSERT_TRUE(AwaitHere(1));
   control_->load.Open();
   asking.join();
   const Json timeline = answer.Parsed()["rouse"];
@@ -77,10 +77,14 @@ TEST_F(ModelServerTest, ATimelineGivesTheWaitForALoadToItsSteps) {
   EXPECT_EQ(segments[1]["stage"], "runtime_init");
   EXPECT_GE(segments[1]["end_ns"].get<int64_t>() - segments[1]["start_ns"].get<int64_t>(),
             30 * kNsPerMs);
-  ASSERT_EQ(timeline["lanes"].size(), 2U);
+  // The prompt was prepared beside the load.
+  ASSERT_EQ(timeline["lanes"].size(), 3U);
   EXPECT_EQ(timeline["lanes"][0]["name"], "weights");
   EXPECT_EQ(timeline["lanes"][0]["bytes"], 1000);
   EXPECT_LT(timeline["lanes"][0]["start_ns"], segments[0]["start_ns"]);
+  EXPECT_EQ(timeline["lanes"][1]["name"], "prompt");
+  EXPECT_LT(timeline["lanes"][1]["end_ns"], timeline["lanes"][2]["end_ns"]);
+  for (const Json& segment : segments) EXPECT_NE(segment["stage"], "tokenize");
 }
 
 TEST_F(ModelServerTest, WaitingForOthersIsQueueAlsoBehindALoad) {
@@ -115,14 +119,54 @@ TEST_F(ModelServerTest, EstimatesTheFirstTokenOnlyFromWhatItMeasured) {
   const int64_t warm_ns = model["eta_first_token_ns"];
   EXPECT_GT(warm_ns, 0);
   EXPECT_LT(warm_ns, 20 * kNsPerMs);
-  // The tokenizer is kept now, and no load of that kind was measured.
+  // Unloaded, the tokenizer is kept, and no load of that kind was measured. One that somebody waits
+  // for is.
   Post("/models/unload", R"({"model":"fake"})");
   EXPECT_TRUE(Get("/state").Parsed()["models"][0]["eta_first_token_ns"].is_null());
-  Post("/models/load", R"({"model":"fake","wait":true})");
+  EXPECT_EQ(Chat(kChat).status, 200);
   Post("/models/unload", R"({"model":"fake"})");
-  const Json asleep = Get("/state").Parsed()["models"][0]["eta_first_token_ns"];
-  ASSERT_TRUE(asleep.is_number());
-  EXPECT_GE(asleep, 40 * kNsPerMs);
+  model = Get("/state").Parsed()["models"][0];
+  ASSERT_TRUE(model["eta_first_token_ns"].is_number());
+  EXPECT_GE(model["eta_first_token_ns"], 40 * kNsPerMs);
+  EXPECT_EQ(model["tiers"]["unloaded"]["first_token_ns"], model["eta_first_token_ns"]);
+}
+
+TEST_F(ModelServerTest, SleepsWhenAskedAndTellsWhatEachTierCosts) {
+  Start();
+  ASSERT_TRUE(AwaitHealth(200));
+  EXPECT_EQ(Post("/models/sleep", R"({"model":"fake"})").body, R"({"success":true})");
+  const Answer health = Get("/health");
+  EXPECT_EQ(health.status, 503);
+  EXPECT_EQ(health.Parsed()["status"], "asleep");
+  Json model = Get("/state").Parsed()["models"][0];
+  EXPECT_EQ(model["state"], "asleep");
+  EXPECT_EQ(model["layers"]["weights"], "asleep");
+  EXPECT_EQ(model["layers"]["context"], "asleep");
+  EXPECT_EQ(model["layers"]["tokenizer"], "ready");
+  EXPECT_TRUE(model["eta_first_token_ns"].is_null());
+  EXPECT_TRUE(model["tiers"]["asleep"]["first_token_ns"].is_null());
+  EXPECT_EQ(Get("/v1/models").Parsed()["data"][0]["status"]["value"], "asleep");
+  EXPECT_EQ(Metric("rouse_model_tier{model=\"fake\",tier=\"asleep\"}"), "1");
+  EXPECT_EQ(Chat(kChat).status, 200);
+  EXPECT_EQ(Get("/health").status, 200);
+  Post("/models/sleep", R"({"model":"fake"})");
+  Post("/models/sleep", R"({"model":"fake"})");  // is asleep already
+  model = Get("/state").Parsed()["models"][0];
+  EXPECT_GT(model["tiers"]["asleep"]["first_token_ns"], 0);
+  EXPECT_EQ(model["eta_first_token_ns"], model["tiers"]["asleep"]["first_token_ns"]);
+  EXPECT_EQ(Metric("rouse_sleeps_total"), "2");
+  const auto calls = control_->Calls();
+  EXPECT_EQ(std::count(calls.begin(), calls.end(), "sleep"), 2);
+}
+
+TEST_F(ModelServerTest, SaysWhyItCantSleep) {
+  control_->sleep_error = Error(ErrorCode::kUnsupported, "the weights are repacked");
+  Start();
+  ASSERT_TRUE(AwaitHealth(200));
+  const Answer answer = Post("/models/sleep", R"({"model":"fake"})");
+  EXPECT_EQ(answer.status, 400);
+  EXPECT_EQ(answer.ErrorObject()["message"], "the weights are repacked");
+  EXPECT_EQ(Get("/health").status, 200);
 }
 
 TEST_F(ModelServerTest, ReadsTheFilesResidency) {

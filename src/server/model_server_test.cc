@@ -113,7 +113,7 @@ TEST_F(ModelServerTest, AnswersFromSnapshotsWhileALoadIsHeldBlocked) {
   Start();
   ASSERT_TRUE(control_->load.AwaitWaiter());
   std::thread asking([&] { EXPECT_EQ(Chat(kChat).status, 200); });
-  ASSERT_TRUE(AwaitWaiting(1));
+  ASSERT_TRUE(AwaitHere(1));
   for (int round = 0; round < 20; ++round) {
     const Answer health = Get("/health");
     EXPECT_EQ(health.status, 503);
@@ -125,7 +125,7 @@ TEST_F(ModelServerTest, AnswersFromSnapshotsWhileALoadIsHeldBlocked) {
   EXPECT_EQ(state["models"][0]["layers"]["weights"], "loading");
   EXPECT_EQ(Get("/v1/models").Parsed()["data"][0]["status"]["value"], "loading");
   EXPECT_EQ(Metric("rouse_model_loading{model=\"fake\"}"), "1");
-  EXPECT_EQ(Metric("rouse_queue_waiting"), "1");
+  EXPECT_EQ(Metric("rouse_requests_running"), "1");
   control_->load.Open();
   asking.join();
   EXPECT_EQ(Get("/health").status, 200);
@@ -162,9 +162,9 @@ TEST_F(ModelServerTest, RefusesMoreThanTheQueueHoldsWithATimeToRetry) {
   Start({.queue_limit = 2});
   ASSERT_TRUE(control_->load.AwaitWaiter());
   std::vector<std::thread> asking;
-  for (int64_t count = 1; count <= 2; ++count) {
+  for (int64_t count = 1; count <= 3; ++count) {  // the first one prepares its prompt
     asking.emplace_back([&] { EXPECT_EQ(Chat(kChat).status, 200); });
-    ASSERT_TRUE(AwaitWaiting(count));
+    ASSERT_TRUE(AwaitHere(count));
   }
   const Answer refused = Chat(kChat);
   EXPECT_EQ(refused.status, 429);
@@ -174,19 +174,19 @@ TEST_F(ModelServerTest, RefusesMoreThanTheQueueHoldsWithATimeToRetry) {
   control_->load.Open();
   for (std::thread& thread : asking) thread.join();
   EXPECT_EQ(Metric("rouse_requests_total{outcome=\"overload\"}"), "1");
-  EXPECT_EQ(Metric("rouse_requests_total{outcome=\"ok\"}"), "2");
+  EXPECT_EQ(Metric("rouse_requests_total{outcome=\"ok\"}"), "3");
 }
 
-TEST_F(ModelServerTest, AClientThatHangsUpWhileItWaitsLeavesTheQueueAndTheLoadGoesOn) {
+TEST_F(ModelServerTest, AClientThatHangsUpWhileItWaitsLeavesAndAnEagerLoadGoesOn) {
   control_->load.Shut();
   Start();
   ASSERT_TRUE(control_->load.AwaitWaiter());
   {
     Client client(server_->port());
     client.Say(PostText("/v1/chat/completions", kStream));
-    ASSERT_TRUE(AwaitWaiting(1));
+    ASSERT_TRUE(AwaitHere(1));
   }
-  ASSERT_TRUE(AwaitWaiting(0));
+  ASSERT_TRUE(AwaitHere(0));
   control_->load.Open();
   ASSERT_TRUE(AwaitHealth(200));
   EXPECT_THAT(control_->Calls(), ElementsAre("load"));
@@ -246,7 +246,6 @@ TEST_F(ModelServerTest, LoadAnswersAtOnceUnlessAskedToWait) {
   EXPECT_EQ(Get("/health").Parsed()["status"], "loading model");
   Client waiting(server_->port());
   waiting.Say(PostText("/models/load", R"({"model":"fake","wait":true})"));
-  ASSERT_TRUE(AwaitWaiting(1));
   control_->load.Open();
   EXPECT_THAT(waiting.HearUntil("}"), EndsWith(R"({"success":true})"));
   EXPECT_EQ(Get("/health").status, 200);
@@ -277,7 +276,7 @@ TEST_F(ModelServerTest, TheFirstLoadsFailureIsTheOwnersAfterThoseWhoWaitedWereTo
   Start();
   Answer answer;
   std::thread asking([&] { answer = Chat(kChat); });
-  ASSERT_TRUE(AwaitWaiting(1));
+  ASSERT_TRUE(AwaitHere(1));
   control_->load.Open();
   EXPECT_TRUE(failed_.Wait());
   asking.join();

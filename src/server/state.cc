@@ -16,13 +16,28 @@ std::string_view PageCacheWord(const Result<os::Residency>& residency) {
   return ratio <= 0.01 ? "cold" : ratio >= 0.99 ? "warm" : "partial";
 }
 
-// Private memory and mapped file pages alike; empty when no part is known.
+// A layer's word. Asleep, everything is there but its memory.
+std::string_view LayerWord(const engine::EngineFacts& facts,
+                           const engine::EngineFacts::Layer& layer) {
+  const bool asleep = facts.tier == engine::Tier::kAsleep;
+  if (asleep && layer.state == engine::LayerState::kReady) return "asleep";
+  return engine::LayerStateName(layer.state);
+}
+
+// Private memory and mapped file pages alike; empty when no part is known. Asleep, the layers'
+// sizes are what waking would bring back: what is held is what the process was seen to hold.
 std::optional<int64_t> MemoryBytes(const engine::EngineFacts& facts) {
+  if (facts.tier == engine::Tier::kAsleep) return facts.asleep_cost.process_bytes;
   std::optional<int64_t> sum;
   for (const auto* layer : {&facts.tokenizer, &facts.weights, &facts.context}) {
     if (layer->bytes) sum = sum.value_or(0) + *layer->bytes;
   }
   return sum;
+}
+
+std::string_view PrefixWord(const engine::EngineFacts& facts) {
+  if (facts.tier != engine::Tier::kAsleep && facts.prefix_tokens > 0) return "held";
+  return facts.kept_prefixes > 0 ? "kept" : "empty";
 }
 
 Json LayerJson(const engine::EngineFacts::Layer& layer) {
@@ -43,12 +58,64 @@ Json LayerDetails(const ServerSnapshot& snapshot, const Result<os::Residency>& r
   details["context"]["tokens"] = OptionalInt(facts.context_tokens);
   details["context"]["kv_bytes"] = OptionalInt(facts.kv_bytes);
   details["context"]["compute_bytes"] = OptionalInt(facts.compute_bytes);
-  details["prefix"] = {{"tokens", facts.prefix_tokens}, {"since_ns", facts.prefix_since.ns}};
+  details["weights"]["repacked"] = facts.repacked;
+  details["weights"]["locked_bytes"] = OptionalInt(facts.locked_bytes);
+  if (!facts.locked_problem.empty()) details["weights"]["locked_problem"] = facts.locked_problem;
+  details["prefix"] = {{"tokens", facts.prefix_tokens},
+                       {"since_ns", facts.prefix_since.ns},
+                       {"kept", facts.kept_prefixes},
+                       {"kept_bytes", facts.kept_prefix_bytes}};
   if (residency.ok()) {
     details["page_cache"] = {{"resident_bytes", residency->resident_bytes},
                              {"proof", residency->proof}};
   }
   return details;
+}
+
+// What each tier held and what leaving it cost, when that was last seen here.
+Json TiersJson(const ServerSnapshot& snapshot) {
+  const engine::EngineFacts& facts = *snapshot.facts;
+  Json tiers = Json::object();
+  for (const auto& [tier, cost] : {std::pair(engine::Tier::kUnloaded, &facts.unloaded_cost),
+                                   std::pair(engine::Tier::kAsleep, &facts.asleep_cost),
+                                   std::pair(engine::Tier::kReady, &facts.ready_cost)}) {
+    Json one = {{"process_bytes", OptionalInt(cost->process_bytes)}};
+    if (tier != engine::Tier::kReady) {
+      one["wake_ns"] = OptionalInt(cost->wake_ns);
+      one["first_token_ns"] = OptionalInt(snapshot.worker->history.StartNs(tier));
+    }
+    tiers[std::string(engine::TierName(tier))] = std::move(one);
+  }
+  return tiers;
+}
+
+Json ReaderJson(const ServerSnapshot& snapshot) {
+  if (!snapshot.reader) return {};
+  const loader::PrefetchReport& reader = *snapshot.reader;
+  Json json = {{"state", loader::PrefetchEndName(reader.end)},
+               {"started_ns", reader.started.ns},
+               {"duration_ns", reader.ended - reader.started},
+               {"resident_bytes", reader.resident_bytes},
+               {"read_bytes", reader.read_bytes},
+               {"mapped_bytes", reader.mapped_bytes},
+               {"omitted_bytes", reader.omitted_bytes},
+               {"stepped_back_ns", reader.slept_ns},
+               {"setup", loader::SetupText(reader.setup)}};
+  if (!reader.problem.empty()) json["problem"] = reader.problem;
+  json["probed"] = Json::array();
+  for (const loader::MeasuredSetup& one : reader.probed) {
+    json["probed"].push_back(
+        {{"setup", loader::SetupText(one.setup)}, {"bytes_per_s", one.bytes_per_s}});
+  }
+  return json;
+}
+
+Json MemoryJson(const os::ProcStatus& memory) {
+  return {{"resident_bytes", OptionalInt(memory.rss_bytes)},
+          {"anonymous_bytes", OptionalInt(memory.rss_anon_bytes)},
+          {"file_bytes", OptionalInt(memory.rss_file_bytes)},
+          {"locked_bytes", OptionalInt(memory.locked_bytes)},
+          {"peak_bytes", OptionalInt(memory.peak_rss_bytes)}};
 }
 
 Json ModelJson(const ServerSnapshot& snapshot, const Result<os::Residency>& residency) {
@@ -65,15 +132,17 @@ Json ModelJson(const ServerSnapshot& snapshot, const Result<os::Residency>& resi
                 {"state", PhaseName(snapshot.worker->phase)}};
   model["layers"] = {{"process", "running"},
                      {"tokenizer", engine::LayerStateName(facts.tokenizer.state)},
-                     {"weights", engine::LayerStateName(facts.weights.state)},
-                     {"context", engine::LayerStateName(facts.context.state)},
-                     {"prefix", facts.prefix_tokens > 0 ? "held" : "empty"},
+                     {"weights", LayerWord(facts, facts.weights)},
+                     {"context", LayerWord(facts, facts.context)},
+                     {"prefix", PrefixWord(facts)},
                      {"page_cache", PageCacheWord(residency)}};
   model["resident_ratio"] = ratio ? Json(*ratio) : Json();
   model["memory_bytes"] = OptionalInt(MemoryBytes(facts));
   model["since_ns"] = snapshot.worker->since.ns;
   model["eta_first_token_ns"] = OptionalInt(eta.ns);
   if (!snapshot.worker->failure.empty()) model["failure"] = snapshot.worker->failure;
+  model["tiers"] = TiersJson(snapshot);
+  if (snapshot.reader) model["reader"] = ReaderJson(snapshot);
   model["layer_details"] = LayerDetails(snapshot, residency);
   model["null_reasons"] = std::move(reasons);
   return model;
@@ -102,6 +171,10 @@ http::Response HealthResponse(const ServerSnapshot& snapshot) {
       case Phase::kUnloaded:
         body["status"] = "unloaded";
         body["message"] = "the next request loads the model and is answered";
+        break;
+      case Phase::kAsleep:
+        body["status"] = "asleep";
+        body["message"] = "the next request wakes the model and is answered";
         break;
       case Phase::kFailed:
         body["status"] = "load failed";
@@ -141,6 +214,7 @@ std::string StateJson(const ServerSnapshot& snapshot, const Result<os::Residency
                 {"clock", "monotonic"},
                 {"now_ns", snapshot.now.ns},
                 {"process", Json::parse(ProcessJson(snapshot.process))}};
+  if (snapshot.memory) state["process"]["memory"] = MemoryJson(*snapshot.memory);
   state["models"] = Json::array();
   if (snapshot.model != nullptr && snapshot.facts != nullptr) {
     state["models"].push_back(ModelJson(snapshot, residency));
@@ -161,7 +235,18 @@ Gauges ReadGauges(const ServerSnapshot& snapshot, const Result<os::Residency>& r
   gauges.running = snapshot.worker->running_since ? 1 : 0;
   gauges.connections = snapshot.connections;
   if (residency.ok()) gauges.resident_ratio = residency->Ratio();
+  gauges.reader_bytes = snapshot.reader_total_bytes;
+  gauges.sleeps = snapshot.worker->sleeps;
+  gauges.unloads = snapshot.worker->unloads;
+  if (snapshot.memory) gauges.process_memory = *snapshot.memory;
   if (snapshot.facts != nullptr) {
+    gauges.tier = snapshot.facts->tier;
+    for (const auto& [tier, cost] :
+         {std::pair(engine::Tier::kUnloaded, &snapshot.facts->unloaded_cost),
+          std::pair(engine::Tier::kAsleep, &snapshot.facts->asleep_cost),
+          std::pair(engine::Tier::kReady, &snapshot.facts->ready_cost)}) {
+      gauges.tiers.push_back({tier, cost->process_bytes, snapshot.worker->history.StartNs(tier)});
+    }
     gauges.memory_bytes = MemoryBytes(*snapshot.facts);
     gauges.prefix_tokens = snapshot.facts->prefix_tokens;
   }
@@ -174,9 +259,15 @@ EtaHistory::Estimate FirstTokenEta(const ServerSnapshot& snapshot,
   const WorkerSnapshot& worker = *snapshot.worker;
   now.loaded = worker.phase == Phase::kReady;
   if (worker.phase == Phase::kLoading) now.loading_for_ns = snapshot.now - worker.since;
-  now.resident_ratio = resident_ratio;
-  now.tokenizer_kept =
-      snapshot.facts != nullptr && snapshot.facts->tokenizer.state == engine::LayerState::kReady;
+  now.from.resident_ratio = resident_ratio;
+  if (snapshot.facts != nullptr) {
+    now.from.tier = snapshot.facts->tier;
+    now.from.tokenizer_kept = snapshot.facts->tokenizer.state == engine::LayerState::kReady;
+    // Computing from private memory needs no page of the file.
+    if (now.loaded && snapshot.facts->repacked) now.from.resident_ratio = 1;
+  }
+  if (snapshot.model != nullptr) now.file_bytes = snapshot.model->bytes;
+  now.read_bytes_per_s = worker.read_bytes_per_s;
   now.waiting = snapshot.waiting;
   // A running request that waits for a load is counted as that load.
   if (worker.running_since && now.loaded) now.running_for_ns = snapshot.now - *worker.running_since;

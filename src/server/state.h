@@ -8,7 +8,9 @@
 #include <string>
 
 #include "engine/engine.h"
+#include "loader/prefetcher.h"
 #include "os/page_cache.h"
+#include "os/proc_status.h"
 #include "server/metrics.h"
 #include "server/timeline.h"
 #include "server/worker.h"
@@ -26,10 +28,14 @@ struct ServerSnapshot {
   int64_t queue_limit = 0;
   int64_t connections = 0;
   bool draining = false;
+  std::optional<loader::PrefetchReport> reader;  // the latest
+  int64_t reader_total_bytes = 0;
+  std::optional<os::ProcStatus> memory;  // of this process
 };
 
 // 200 {"status": "ok"} only when a request would be answered without loading anything, else 503 and
-// {"status": "loading model" | "unloaded" | "load failed" | "starting" | "shutting down"}.
+// {"status": "loading model" | "asleep" | "unloaded" | "load failed" | "starting" | "shutting
+// down"}.
 http::Response HealthResponse(const ServerSnapshot& snapshot);
 
 std::string ModelsJson(const ServerSnapshot& snapshot, int64_t created_s);

@@ -2,6 +2,8 @@
 
 #include <pthread.h>
 
+#include <algorithm>
+#include <cmath>
 #include <utility>
 
 #include "base/check.h"
@@ -14,9 +16,21 @@ namespace {
 
 // A request is seldom here for more than two loads; older ones are of no interest to anybody.
 constexpr size_t kLoadsKept = 8;
+// After so long without a request, pages may have gone.
+constexpr int64_t kRestedNs = kNsPerSecond;
+// Work for later requests begins when nobody has asked for so long.
+constexpr int64_t kImproveAfterNs = 500 * kNsPerMs;
+// Less than this tells nothing of a disk.
+constexpr int64_t kTellingBytes = int64_t{64} << 20;
+constexpr int64_t kBytesPerToken = 4;
 
 ApiError ShuttingDown() {
   return {.status = 503, .message = "the server is shutting down", .code = "shutting_down"};
+}
+
+int64_t EstimatePromptTokens(const CompletionRequest& request) {
+  if (!request.prompt_tokens.empty()) return std::ssize(request.prompt_tokens);
+  return (std::ssize(request.messages_json) + std::ssize(request.prompt)) / kBytesPerToken + 1;
 }
 
 http::Response Success() {
@@ -33,6 +47,8 @@ std::string_view PhaseName(Phase phase) {
       return "starting";
     case Phase::kUnloaded:
       return "unloaded";
+    case Phase::kAsleep:
+      return "asleep";
     case Phase::kLoading:
       return "loading";
     case Phase::kReady:
@@ -53,25 +69,32 @@ Worker::~Worker() { Stop(); }
 void Worker::Start(StartOptions options) {
   CHECK(!thread_.joinable());
   engine_ = std::move(options.engine);
+  engine_for_facts_ = engine_;
+  make_engine_ = std::move(options.make_engine);
+  reader_ = std::move(options.reader);
+  idle_ = options.idle;
   process_ = options.process;
   model_ = std::make_shared<const ModelInfo>(std::move(options.model));
-  engine_for_facts_ = engine_.get();
+  if (options.load_now) on_first_load_failed_ = std::move(options.on_first_load_failed);
   // Before the thread runs, so that nobody sees a server that is to load at once as unloaded.
   SetPhase(options.load_now ? Phase::kLoading : Phase::kUnloaded);
-  thread_ = std::thread(
-      [this, load_now = options.load_now, on_failed = std::move(options.on_first_load_failed)] {
-        pthread_setname_np(pthread_self(), "rouse-engine");
-        Run(load_now, on_failed);
-      });
+  thread_ = std::thread([this, load_now = options.load_now] {
+    pthread_setname_np(pthread_self(), "rouse-engine");
+    Run(load_now);
+  });
 }
 
 std::shared_ptr<const engine::EngineFacts> Worker::facts() const {
-  const engine::Engine* const engine = engine_for_facts_;
+  const std::shared_ptr<engine::Engine> engine = engine_for_facts_.load();
   return engine == nullptr ? nullptr : engine->Facts();
 }
 
 Admission Worker::Submit(const std::shared_ptr<Job>& job) {
   const Admission admission = queue_.Push(job);
+  if (admission == Admission::kQueued) {
+    const std::lock_guard lock(improve_mutex_);
+    improve_stop_.request_stop();
+  }
   if (admission != Admission::kQueued || job->writer == nullptr) return admission;
   // Set after the push, so that a client that went before is noticed as well. A load or unload that
   // was asked for happens although its client went.
@@ -81,6 +104,7 @@ Admission Worker::Submit(const std::shared_ptr<Job>& job) {
     gone->stop.request_stop();
     if (gone->kind == Job::Kind::kCompletion && queue_.Remove(gone.get())) {
       metrics_->CountRequest(RequestOutcome::kCancelled);
+      queue_.Wake();
     }
   });
   return admission;
@@ -88,27 +112,49 @@ Admission Worker::Submit(const std::shared_ptr<Job>& job) {
 
 void Worker::Stop() {
   stopping_.request_stop();
+  {
+    const std::lock_guard lock(load_mutex_);
+    load_stop_.request_stop();
+  }
+  {
+    const std::lock_guard lock(improve_mutex_);
+    improve_stop_.request_stop();
+  }
   queue_.Close();
   if (thread_.joinable()) thread_.join();
   // Without a thread, nobody has answered.
   RefuseWaiting(ShuttingDown());
 }
 
-void Worker::Run(bool load_now, const std::function<void(const Error&)>& on_first_load_failed) {
-  if (load_now) {
-    const Status loaded = EnsureLoaded();
-    if (!loaded.ok() && !stopping_.stop_requested()) {
-      RefuseWaiting(FromEngineError(loaded.error()));
-      if (on_first_load_failed) on_first_load_failed(loaded.error());
-    }
-  }
-  while (const std::shared_ptr<Job> job = queue_.Pop()) {
-    if (stopping_.stop_requested()) {
+void Worker::Run(bool load_now) {
+  last_used_ = MonoNow();
+  if (load_now) BeginLoad(/*by_request=*/false, std::nullopt);
+  while (!queue_.closed()) {
+    const std::shared_ptr<Job> job = queue_.PopUntil(NextIdleWork());
+    if (job != nullptr && stopping_.stop_requested()) {
       if (job->writer) job->writer->Send(ErrorResponse(ShuttingDown()));
-      continue;
+    } else if (job != nullptr) {
+      RunJob(*job);
+      last_used_ = MonoNow();
+    } else if (loading_) {
+      bool done = false;
+      {
+        const std::lock_guard lock(load_mutex_);
+        done = load_done_;
+      }
+      if (!done) {
+        StopUnwantedLoad();  // woken since a client went
+        continue;
+      }
+      const Status loaded = EndLoad();
+      last_used_ = MonoNow();
+      if (!loaded.ok()) AfterFailedLoad(loaded.error());
+    } else if (!stopping_.stop_requested()) {
+      DoIdleWork();
     }
-    RunJob(*job);
   }
+  if (loading_) static_cast<void>(EndLoad().ok());
+  if (reader_ != nullptr) reader_->End();
 }
 
 void Worker::RunJob(Job& job) {
@@ -120,6 +166,8 @@ void Worker::RunJob(Job& job) {
       return;
     case Job::Kind::kLoad:
       return RunLoad(job);
+    case Job::Kind::kSleep:
+      return RunSleep(job);
     case Job::Kind::kUnload:
       return RunUnload(job);
   }
@@ -128,46 +176,113 @@ void Worker::RunJob(Job& job) {
 void Worker::RunCompletion(Job& job) {
   const auto model = model_.load();
   // The client may have gone, and the stop been asked for, before this job was popped.
-  if (job.stop.stop_requested()) return metrics_->CountRequest(RequestOutcome::kCancelled);
+  if (job.stop.stop_requested()) {
+    metrics_->CountRequest(RequestOutcome::kCancelled);
+    return StopUnwantedLoad();
+  }
   if (!job.request.model.empty() && job.request.model != model->id) {
     metrics_->CountRequest(RequestOutcome::kRefused);
     return job.writer->Send(ErrorResponse(UnknownModel(job.request.model, model->id)));
   }
-  if (const Status loaded = EnsureLoaded(); !loaded.ok()) {
-    metrics_->CountRequest(RequestOutcome::kFailed);
-    const bool stopping = stopping_.stop_requested();
-    return job.writer->Send(
-        ErrorResponse(stopping ? ShuttingDown() : FromEngineError(loaded.error())));
-  }
-  const MonoTime taken = MonoNow();
-  CompletionContext context{engine_.get(), model->id, &process_, {}, taken};
-  bool found_loaded = true;
-  for (const LoadWindow& load : loads_) {
-    if (load.end <= job.times.Start()) continue;
-    context.loads.push_back(load);
-    found_loaded = false;
-  }
-  // A stop of the server ends the answer too.
-  const std::stop_callback on_stop(stopping_.get_token(), [&] { job.stop.request_stop(); });
-  server::RunCompletion(job, context, [&](const CompletionResult& result) {
-    Account(result, job.times.Start(), taken, found_loaded);
-  });
+  CheckFiles();
+  const bool rested = MonoNow() - last_used_ > kRestedNs;
+  if (rested && reader_ != nullptr && snapshot()->phase == Phase::kReady) reader_->BeginIfCold();
+  std::optional<PreparedPrompt> prompt = Prepare(job);
+  if (!prompt) return;
+  Answer(job, *std::move(prompt));
+  LearnReadRate();
+  CheckBroken();
 }
 
-void Worker::Account(const CompletionResult& result, MonoTime start, MonoTime taken,
-                     bool found_loaded) {
+std::optional<PreparedPrompt> Worker::Prepare(Job& job) {
+  const auto refuse = [&](const ApiError& error) {
+    RefuseCompletion(job, error, [&](const CompletionResult& result) {
+      metrics_->CountRequest(result.outcome);
+      if (result.outcome == RequestOutcome::kFailed) {
+        log_(LogLevel::kError, "a request failed: " + result.problem);
+      }
+    });
+  };
+  for (bool again = false;; again = true) {
+    if (!loading_ && snapshot()->phase != Phase::kReady) {
+      BeginLoad(/*by_request=*/true, EstimatePromptTokens(job.request));
+    }
+    std::expected<PreparedPrompt, ApiError> prompt = PreparePrompt(job.request, *engine_);
+    if (!prompt && prompt.error().status < 500) {
+      refuse(prompt.error());
+      StopUnwantedLoad();
+      return std::nullopt;
+    }
+    if (loading_) {
+      if (!AwaitLoad(job)) {
+        metrics_->CountRequest(RequestOutcome::kCancelled);
+        StopUnwantedLoad();
+        return std::nullopt;
+      }
+      const Status loaded = EndLoad();
+      // Files that were replaced meanwhile deserve another look, once.
+      if (!loaded.ok() && changed_while_loading_ && !again) continue;
+      if (!loaded.ok()) {
+        refuse(stopping_.stop_requested() ? ShuttingDown() : FromEngineError(loaded.error()));
+        AfterFailedLoad(loaded.error());
+        return std::nullopt;
+      }
+    }
+    if (prompt) return *std::move(prompt);
+    refuse(prompt.error());
+    return std::nullopt;
+  }
+}
+
+void Worker::Answer(Job& job, PreparedPrompt prompt) {
+  CompletionContext context;
+  context.engine = engine_.get();
+  context.model_id = model_.load()->id;
+  context.process = &process_;
+  context.taken = prompt.start;
+  for (const LoadWindow& load : loads_) {
+    if (load.end > job.times.Start()) context.loads.push_back(load);
+  }
+  // A prompt that was prepared beside the load is one of its steps.
+  if (!context.loads.empty() && prompt.start < context.loads.back().end) {
+    LoadWindow& load = context.loads.back();
+    load.steps.push_back({engine::Stage::kTokenize, "prompt", prompt.start, prompt.end, {}});
+    load.end = std::max(load.end, prompt.end);
+    context.taken = MonoNow();
+  }
+  context.prompt = std::move(prompt);
+  if (reader_ != nullptr) {
+    context.broken = [this] { return reader_->Broken(); };
+    context.reader_lane = [this] { return reader_->Lane(); };
+    reader_->SetComputing(true);
+  }
+  {
+    // A stop of the server ends the answer too.
+    const std::stop_callback on_stop(stopping_.get_token(), [&] { job.stop.request_stop(); });
+    server::RunCompletion(job, context,
+                          [&](const CompletionResult& result) { Account(result, job, context); });
+  }
+  if (reader_ != nullptr) reader_->SetComputing(false);
+}
+
+void Worker::Account(const CompletionResult& result, const Job& job,
+                     const CompletionContext& context) {
   metrics_->CountRequest(result.outcome);
   if (result.report) {
     metrics_->CountTokens(result.report->prompt_tokens, result.report->cached_tokens,
                           result.report->generated_tokens);
   }
   if (result.first_written) {
-    metrics_->ObserveFirstToken(*result.first_written - start, result.segments);
+    metrics_->ObserveFirstToken(*result.first_written - job.times.Start(), result.segments);
   }
   Publish([&](WorkerSnapshot& next) {
     next.running_since.reset();
-    if (found_loaded && result.first_written && result.outcome == RequestOutcome::kOk) {
-      next.history.AddRequest(*result.first_written - taken, MonoNow() - taken);
+    if (!result.first_written || result.outcome != RequestOutcome::kOk) return;
+    if (context.loads.empty()) {
+      next.history.AddRequest(*result.first_written - context.taken, MonoNow() - context.taken);
+    } else if (!start_is_counted_) {
+      next.history.AddStart(load_start_, *result.first_written - load_started_);
+      start_is_counted_ = true;
     }
   });
   if (result.outcome == RequestOutcome::kFailed) {
@@ -176,37 +291,207 @@ void Worker::Account(const CompletionResult& result, MonoTime start, MonoTime ta
 }
 
 void Worker::RunLoad(Job& job) {
-  const Status loaded = EnsureLoaded();
+  if (!loading_ && snapshot()->phase == Phase::kReady) {
+    if (job.writer) job.writer->Send(Success());
+    return;
+  }
+  if (!loading_) BeginLoad(/*by_request=*/false, std::nullopt);
+  load_is_by_request_ = false;
+  // Answered when the load has ended; meanwhile requests may come and prepare their prompts.
+  if (job.writer) load_waiters_.push_back(job.writer);
+}
+
+void Worker::RunSleep(Job& job) {
+  if (loading_) {
+    const Status loaded = EndLoad();
+    if (!loaded.ok()) AfterFailedLoad(loaded.error());
+  }
+  const Status slept = Sleep();
   if (!job.writer) return;
-  job.writer->Send(loaded.ok() ? Success() : ErrorResponse(FromEngineError(loaded.error())));
+  job.writer->Send(slept.ok() ? Success() : ErrorResponse(FromEngineError(slept.error())));
 }
 
 void Worker::RunUnload(Job& job) {
-  const MonoTime start = MonoNow();
-  engine_->Unload();
-  SetPhase(Phase::kUnloaded);
-  log_(LogLevel::kDetail,
-       "unloaded " + model_.load()->id + " in " + FormatDuration(MonoNow() - start));
+  if (loading_) {
+    const Status loaded = EndLoad();
+    if (!loaded.ok()) AfterFailedLoad(loaded.error());
+  }
+  Unload();
   if (job.writer) job.writer->Send(Success());
 }
 
-Status Worker::EnsureLoaded() {
-  if (snapshot()->phase == Phase::kReady) return {};
+Status Worker::Sleep() {
+  if (snapshot()->phase == Phase::kAsleep) return {};
+  const MonoTime start = MonoNow();
+  if (reader_ != nullptr) reader_->End();
+  RETURN_IF_ERROR(engine_->Sleep());
+  SetPhase(Phase::kAsleep);
+  Publish([](WorkerSnapshot& next) { ++next.sleeps; });
+  log_(LogLevel::kDetail,
+       model_.load()->id + " sleeps; that took " + FormatDuration(MonoNow() - start));
+  return {};
+}
+
+void Worker::Unload() {
+  const MonoTime start = MonoNow();
+  if (reader_ != nullptr) reader_->End();
+  engine_->Unload();
+  may_sleep_ = true;
+  SetPhase(Phase::kUnloaded);
+  Publish([](WorkerSnapshot& next) { ++next.unloads; });
+  log_(LogLevel::kDetail,
+       "unloaded " + model_.load()->id + " in " + FormatDuration(MonoNow() - start));
+}
+
+std::optional<MonoTime> Worker::NextIdleWork() const {
+  if (loading_) return std::nullopt;
+  const Phase phase = snapshot()->phase;
+  std::optional<MonoTime> next;
+  const auto at = [&](const std::optional<int64_t>& after_ns) {
+    if (!after_ns) return;
+    const MonoTime time = last_used_ + *after_ns;
+    if (!next || time < *next) next = time;
+  };
+  if (phase == Phase::kReady) at(idle_.sleep_after_ns);
+  if (phase == Phase::kReady && may_improve_) at(kImproveAfterNs);
+  if (phase == Phase::kReady || phase == Phase::kAsleep) at(idle_.unload_after_ns);
+  return next;
+}
+
+void Worker::DoIdleWork() {
+  const Phase phase = snapshot()->phase;
+  const int64_t idle_ns = MonoNow() - last_used_;
+  const bool loaded = phase == Phase::kReady || phase == Phase::kAsleep;
+  if (loaded && idle_.unload_after_ns && idle_ns >= *idle_.unload_after_ns) return Unload();
+  if (phase != Phase::kReady) return;
+  if (idle_.sleep_after_ns && idle_ns >= *idle_.sleep_after_ns) {
+    const Status slept = Sleep();
+    if (slept.ok()) return;
+    // Weights in private memory: there is nothing between ready and unloaded.
+    log_(LogLevel::kDetail, slept.error().message() + "; unloading instead");
+    return Unload();
+  }
+  if (may_improve_ && idle_ns >= kImproveAfterNs) Improve();
+}
+
+void Worker::Improve() {
+  std::stop_token stop;
+  {
+    const std::lock_guard lock(improve_mutex_);
+    improve_stop_ = std::stop_source();
+    stop = improve_stop_.get_token();
+  }
+  if (queue_.waiting() > 0 || stopping_.stop_requested()) return;
+  const MonoTime start = MonoNow();
+  const Result<std::string> done = engine_->Improve(stop);
+  if (!done.ok() && done.error().code() == ErrorCode::kInterrupted) return;
+  may_improve_ = done.ok() && !done->empty();
+  if (!done.ok()) {
+    log_(LogLevel::kNotice, done.error().message());
+  } else if (!done->empty()) {
+    log_(LogLevel::kDetail, *done + " in " + FormatDuration(MonoNow() - start));
+  }
+}
+
+void Worker::BeginLoad(bool by_request, std::optional<int64_t> prompt_tokens) {
+  CHECK(!loading_);
   SetPhase(Phase::kLoading);
   const auto model = model_.load();
-  LoadWindow window{MonoNow(), {}, {}};
-  const std::optional<double> resident_ratio = QuickResidentRatio(model->parts);
-  const bool tokenizer_kept = engine_->Facts()->tokenizer.state == engine::LayerState::kReady;
-  const auto report = engine_->Load(stopping_.get_token(), {});
-  window.end = MonoNow();
-  metrics_->ObserveLoad(report.ok(), window.end - window.start);
-  if (!report.ok()) {
-    if (!stopping_.stop_requested()) {
-      log_(LogLevel::kError, "cannot load " + model->id + ": " + report.error().message());
-    }
-    SetPhase(Phase::kFailed, report.error().message());
-    return report.error();
+  changed_while_loading_ = false;
+  const auto identities = ReadIdentities(model->parts);
+  if (identities && !identities_.empty() && *identities != identities_) {
+    log_(LogLevel::kNotice, model->path + " was replaced; loading it anew");
+    // Without another engine the old vocabulary stays, and the load notices where it does not fit.
+    static_cast<void>(RenewEngine().ok());
   }
+  identities_ = identities.value_or(std::vector<FileIdentity>());
+  load_started_ = MonoNow();
+  load_start_.tier = engine_->Facts()->tier;
+  load_start_.tokenizer_kept = engine_->Facts()->tokenizer.state == engine::LayerState::kReady;
+  load_start_.resident_ratio = QuickResidentRatio(model->parts);
+  start_is_counted_ = false;
+  loading_ = true;
+  load_is_by_request_ = by_request;
+  if (reader_ != nullptr) reader_->Begin();
+  engine::Engine::LoadOptions options;
+  {
+    const std::lock_guard lock(load_mutex_);
+    load_done_ = false;
+    load_stop_ = std::stop_source();
+    if (stopping_.stop_requested()) load_stop_.request_stop();
+    options.stop = load_stop_.get_token();
+  }
+  options.prompt_tokens = prompt_tokens;
+  options.done = [this](const Result<engine::LoadReport>&) {
+    {
+      const std::lock_guard lock(load_mutex_);
+      load_done_ = true;
+    }
+    load_changed_.notify_all();
+    queue_.Wake();
+  };
+  engine_->StartLoad(std::move(options));
+}
+
+bool Worker::AwaitLoad(const Job& job) {
+  std::unique_lock lock(load_mutex_);
+  return load_changed_.wait(lock, job.stop.get_token(), [&] { return load_done_; });
+}
+
+void Worker::StopUnwantedLoad() {
+  if (!loading_ || !load_is_by_request_ || queue_.waiting() > 0) return;
+  {
+    const std::lock_guard lock(load_mutex_);
+    load_stop_.request_stop();
+  }
+  log_(LogLevel::kDetail, "nobody waits for " + model_.load()->id + " any more");
+  // Milliseconds. One that ended just now stays loaded.
+  static_cast<void>(EndLoad().ok());
+}
+
+Status Worker::EndLoad() {
+  CHECK(loading_);
+  const Status status = TakeLoad();
+  for (const auto& writer : std::exchange(load_waiters_, {})) {
+    writer->Send(status.ok()                  ? Success()
+                 : stopping_.stop_requested() ? ErrorResponse(ShuttingDown())
+                                              : ErrorResponse(FromEngineError(status.error())));
+  }
+  return status;
+}
+
+Status Worker::TakeLoad() {
+  const auto report = engine_->FinishLoad();
+  loading_ = false;
+  const auto model = model_.load();
+  LoadWindow window{load_started_, MonoNow(), {}};
+  Status status = report.ok() ? Status() : Status(report.error());
+  const bool interrupted = !report.ok() && report.error().code() == ErrorCode::kInterrupted;
+  if (!interrupted) {
+    if (const auto broken = reader_ == nullptr ? std::nullopt : reader_->Broken()) status = *broken;
+    const auto identities = ReadIdentities(model->parts);
+    changed_while_loading_ = identities.has_value() && *identities != identities_;
+    if (status.ok() && changed_while_loading_) {
+      status = Error(ErrorCode::kCorrupt, model->path + " changed while it was loaded");
+    }
+  }
+  metrics_->ObserveLoad(status.ok(), window.end - window.start);
+  if (!status.ok()) {
+    if (reader_ != nullptr) reader_->End();
+    if (report.ok()) engine_->Unload();
+    if (changed_while_loading_) static_cast<void>(RenewEngine().ok());
+    const bool wanted = !stopping_.stop_requested() && !interrupted;
+    if (wanted) {
+      log_(LogLevel::kError, "cannot load " + model->id + ": " + status.error().message());
+    }
+    const bool asleep = engine_->Facts()->tier == engine::Tier::kAsleep;
+    SetPhase(!interrupted ? Phase::kFailed
+             : asleep     ? Phase::kAsleep
+                          : Phase::kUnloaded,
+             interrupted ? "" : status.error().message());
+    return status;
+  }
+  on_first_load_failed_ = nullptr;
   window.steps = report->steps;
   if (loads_.empty() && !model->earlier_steps.empty()) {
     window.steps.insert(window.steps.begin(), model->earlier_steps.begin(),
@@ -215,15 +500,65 @@ Status Worker::EnsureLoaded() {
   }
   loads_.push_back(window);
   if (loads_.size() > kLoadsKept) loads_.pop_front();
+  may_improve_ = true;
   Publish([&](WorkerSnapshot& next) {
     next.phase = Phase::kReady;
     next.since = window.end;
     next.failure.clear();
-    next.history.AddLoad(report->end - report->start, resident_ratio, tokenizer_kept);
+    next.history.AddLoad(load_start_, report->end - report->start);
   });
   log_(LogLevel::kDetail,
        "loaded " + model->id + " in " + FormatDuration(window.end - window.start));
   return {};
+}
+
+void Worker::AfterFailedLoad(const Error& error) {
+  if (stopping_.stop_requested()) return;  // those who wait are told why below
+  if (error.code() == ErrorCode::kInterrupted) return;
+  RefuseWaiting(FromEngineError(error));
+  if (const auto on_failed = std::exchange(on_first_load_failed_, nullptr)) on_failed(error);
+}
+
+void Worker::CheckFiles() {
+  const Phase phase = snapshot()->phase;
+  if (loading_ || identities_.empty() || (phase != Phase::kReady && phase != Phase::kAsleep)) {
+    return;
+  }
+  const auto model = model_.load();
+  // What was replaced is still what is mapped, and serves until the next load.
+  if (ChangeOf(identities_, model->parts) != FileChange::kWritten) return;
+  log_(LogLevel::kNotice, model->path + " was written to; loading it anew");
+  Unload();
+  static_cast<void>(RenewEngine().ok());
+}
+
+void Worker::CheckBroken() {
+  const auto broken = reader_ == nullptr ? std::nullopt : reader_->Broken();
+  if (!broken) return;
+  reader_->End();
+  engine_->Unload();
+  static_cast<void>(RenewEngine().ok());
+  SetPhase(Phase::kFailed, broken->message());
+}
+
+Status Worker::RenewEngine() {
+  if (!make_engine_) return Error(ErrorCode::kUnsupported, "there is no other engine");
+  engine_->Unload();
+  Result<std::unique_ptr<engine::Engine>> made = make_engine_();
+  if (!made.ok()) return made.error();
+  engine_ = *std::move(made);
+  engine_for_facts_ = engine_;
+  identities_.clear();
+  return {};
+}
+
+void Worker::LearnReadRate() {
+  const auto report = reader_ == nullptr ? std::nullopt : reader_->Report();
+  if (!report || report->end != loader::PrefetchEnd::kDone) return;
+  const int64_t took_ns = report->ended - report->started;
+  if (report->read_bytes < kTellingBytes || took_ns <= 0) return;
+  const double rate = static_cast<double>(report->read_bytes) * 1e9 / static_cast<double>(took_ns);
+  Publish([&](WorkerSnapshot& next) { next.read_bytes_per_s = std::llround(rate); });
 }
 
 void Worker::RefuseWaiting(const ApiError& error) {

@@ -1,0 +1,132 @@
+#include "server/weights_reader.h"
+
+#include <sys/stat.h>
+
+#include <utility>
+
+#include "server/residency.h"
+
+namespace rouse::server {
+namespace {
+
+// A page here and there is missing of every file.
+constexpr double kWarmRatio = 0.99;
+
+loader::MappedPart PartOf(const engine::FileMapping& mapping) {
+  return {mapping.path, mapping.address, mapping.file_offset, mapping.bytes};
+}
+
+bool HasEnded(const loader::Prefetcher& prefetcher) {
+  return prefetcher.Report().end != loader::PrefetchEnd::kRunning;
+}
+
+}  // namespace
+
+WeightsReader::WeightsReader(std::vector<std::string> parts, bool enabled)
+    : parts_(std::move(parts)), enabled_(enabled) {}
+
+WeightsReader::~WeightsReader() = default;
+
+void WeightsReader::Begin() {
+  if (!enabled_) return;
+  const std::lock_guard lock(mutex_);
+  std::erase_if(retired_, [](const auto& one) { return HasEnded(*one); });
+  if (prefetcher_ != nullptr) {
+    if (!cancelled_ && !HasEnded(*prefetcher_)) return;
+    earlier_read_bytes_ += prefetcher_->Report().read_bytes;
+    if (!HasEnded(*prefetcher_)) retired_.push_back(std::move(prefetcher_));
+  }
+  loader::Prefetcher::Options options;
+  options.parts = parts_;
+  for (const Guarded& one : mappings_) options.mappings.push_back(PartOf(one.mapping));
+  prefetcher_ = loader::Prefetcher::Start(std::move(options));
+  prefetcher_->SetComputing(computing_);
+  cancelled_ = false;
+}
+
+void WeightsReader::BeginIfCold() {
+  if (!enabled_) return;
+  const std::optional<double> ratio = QuickResidentRatio(parts_);
+  if (ratio && *ratio < kWarmRatio) Begin();
+}
+
+void WeightsReader::End() {
+  std::vector<std::shared_ptr<loader::Prefetcher>> ending;
+  {
+    const std::lock_guard lock(mutex_);
+    ending = retired_;
+    if (prefetcher_ != nullptr) ending.push_back(prefetcher_);
+    cancelled_ = true;
+  }
+  for (const auto& one : ending) one->Cancel();
+  for (const auto& one : ending) one->Wait();
+}
+
+void WeightsReader::SetComputing(bool computing) {
+  const std::lock_guard lock(mutex_);
+  computing_ = computing;
+  if (prefetcher_ != nullptr) prefetcher_->SetComputing(computing);
+}
+
+std::optional<loader::PrefetchReport> WeightsReader::Report() const {
+  const std::lock_guard lock(mutex_);
+  if (prefetcher_ == nullptr) return std::nullopt;
+  return prefetcher_->Report();
+}
+
+std::optional<engine::Step> WeightsReader::Lane() const {
+  const std::optional<loader::PrefetchReport> report = Report();
+  if (!report || report->read_bytes == 0) return std::nullopt;
+  return engine::Step{engine::Stage::kWeights, "reader", report->started, report->ended,
+                      report->read_bytes};
+}
+
+int64_t WeightsReader::TotalReadBytes() const {
+  const std::lock_guard lock(mutex_);
+  return earlier_read_bytes_ + (prefetcher_ == nullptr ? 0 : prefetcher_->Report().read_bytes);
+}
+
+std::optional<Error> WeightsReader::Broken() const {
+  const std::lock_guard lock(mutex_);
+  for (const Guarded& one : mappings_) {
+    if (one.guard == nullptr || !one.guard->Broken()) continue;
+    const int64_t at = one.mapping.file_offset + one.guard->BrokenAt().value_or(0);
+    struct stat facts{};
+    const bool there = ::stat(one.mapping.path.c_str(), &facts) == 0;
+    const std::string now =
+        there ? "it has " + std::to_string(facts.st_size) + " bytes now" : "it is gone now";
+    return Error(ErrorCode::kCorrupt,
+                 one.mapping.path + " could not be read at byte " + std::to_string(at) +
+                     " while the model was in use (cut, or a failing device; " + now + ")");
+  }
+  return std::nullopt;
+}
+
+void WeightsReader::Mapped(const std::vector<engine::FileMapping>& mappings) {
+  const std::lock_guard lock(mutex_);
+  mappings_.clear();
+  std::vector<loader::MappedPart> parts;
+  for (const engine::FileMapping& mapping : mappings) {
+    mappings_.push_back({mapping, loader::MappingGuard::Over(mapping.address, mapping.bytes)});
+    parts.push_back(PartOf(mapping));
+  }
+  if (prefetcher_ != nullptr) prefetcher_->Attach(std::move(parts));
+}
+
+void WeightsReader::AboutToUnmap() {
+  std::vector<std::shared_ptr<loader::Prefetcher>> ending;
+  {
+    const std::lock_guard lock(mutex_);
+    ending = retired_;
+    if (prefetcher_ != nullptr) ending.push_back(prefetcher_);
+    // What reads for a model that goes is of no use to anybody.
+    cancelled_ = true;
+    mappings_.clear();
+  }
+  for (const auto& one : ending) {
+    one->Cancel();
+    one->Detach();
+  }
+}
+
+}  // namespace rouse::server

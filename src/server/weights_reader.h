@@ -1,0 +1,71 @@
+// The reader beside a load (loader/prefetcher.h), as the server drives it: it begins when a request
+// or a start wants the weights, learns from the engine where they are mapped, steps back while the
+// engine computes, and knows when the mapped file broke.
+//
+// Threads: everything may be called from any thread.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/error.h"
+#include "engine/engine.h"
+#include "loader/mapping_guard.h"
+#include "loader/prefetcher.h"
+
+namespace rouse::server {
+
+class WeightsReader : public engine::MappingWatcher {
+ public:
+  // `enabled`: false = only guards mappings, reads nothing ahead.
+  WeightsReader(std::vector<std::string> parts, bool enabled);
+  ~WeightsReader() override;
+
+  // Starts reading, unless it reads already. About 50 us.
+  void Begin();
+  // The same when a look at some pieces of the files says that they are not resident; 0.1 ms.
+  void BeginIfCold();
+  // Ends it and waits for the windows under way.
+  void End();
+  // The engine computes: the reader takes little CPU meanwhile.
+  void SetComputing(bool computing);
+
+  // Of the reader that runs, or ran last.
+  std::optional<loader::PrefetchReport> Report() const;
+  // The same as a lane of a timeline: from its beginning to its end, or to now. Empty before the
+  // first, and when it had nothing to read.
+  std::optional<engine::Step> Lane() const;
+  // Bytes that all readers brought in.
+  int64_t TotalReadBytes() const;
+
+  // Why what the mapped weights hold is not the file (any more): the file was cut, or its device
+  // failed, since they were mapped. They have to be unloaded then.
+  std::optional<Error> Broken() const;
+
+  // engine::MappingWatcher
+  void Mapped(const std::vector<engine::FileMapping>& mappings) override;
+  void AboutToUnmap() override;
+
+ private:
+  struct Guarded {
+    engine::FileMapping mapping;
+    std::unique_ptr<loader::MappingGuard> guard;
+  };
+
+  const std::vector<std::string> parts_;
+  const bool enabled_;
+  mutable std::mutex mutex_;
+  std::vector<Guarded> mappings_;
+  // Shared, so that nobody waits for a window while holding the mutex.
+  std::shared_ptr<loader::Prefetcher> prefetcher_;
+  bool cancelled_ = false;                                    // prefetcher_ was told to end
+  std::vector<std::shared_ptr<loader::Prefetcher>> retired_;  // told to end, perhaps not ended yet
+  bool computing_ = false;
+  int64_t earlier_read_bytes_ = 0;  // of prefetchers that are gone
+};
+
+}  // namespace rouse::server
