@@ -1,13 +1,19 @@
 #include "cli/common.h"
 
+#include <langinfo.h>
 #include <sys/ioctl.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <clocale>
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
+#include <cstring>
 #include <vector>
 
+#include "base/strings.h"
+#include "base/terminal_text.h"
 #include "base/units.h"
 
 namespace rouse::cli {
@@ -74,12 +80,11 @@ std::optional<int> ParseArguments(CLI::App& app, int argc, const char* const* ar
 }
 
 int Fail(const Error& error) {
-  std::string text = "rouse: ";
-  for (const char letter : error.message()) {
-    text += letter;
-    if (letter == '\n') text += "       ";
+  // Names of others stand in messages: only the line breaks of the message itself are obeyed.
+  std::string text;
+  for (const std::string_view line : SplitAt(error.message(), '\n')) {
+    text += (text.empty() ? "rouse: " : "       ") + SafeText(line) + "\n";
   }
-  text += '\n';
   std::fputs(text.c_str(), stderr);
   return ExitStatus(error);
 }
@@ -96,6 +101,16 @@ int TerminalColumns(int stream_fd) {
   return 80;
 }
 
+report::TerminalOptions TerminalOf(const CommonFlags& flags, int stream_fd) {
+  constexpr int kWidest = 120;
+  std::setlocale(LC_CTYPE, "");
+  report::TerminalOptions options;
+  options.columns = std::min(TerminalColumns(stream_fd), kWidest);
+  options.color = UseColor(flags, stream_fd);
+  options.unicode = std::strcmp(nl_langinfo(CODESET), "UTF-8") == 0;
+  return options;
+}
+
 Progress::Progress(const CommonFlags& flags)
     : quiet_(flags.quiet), terminal_(isatty(STDERR_FILENO) == 1) {}
 
@@ -109,8 +124,7 @@ void Progress::Update(std::string_view text) {
     return;
   }
   const int columns = TerminalColumns(STDERR_FILENO);
-  const auto shown = text.substr(0, static_cast<size_t>(columns - 1));
-  std::fprintf(stderr, "\r\033[K%.*s", static_cast<int>(shown.size()), shown.data());
+  std::fprintf(stderr, "\r\033[K%s", FitText(text, columns - 1).c_str());
   std::fflush(stderr);
   shown_ = true;
 }

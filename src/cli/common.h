@@ -9,6 +9,7 @@
 #include <string_view>
 
 #include "base/error.h"
+#include "report/terminal.h"
 
 namespace rouse::cli {
 
@@ -33,6 +34,10 @@ bool UseColor(const CommonFlags& flags, int stream_fd);
 
 // Columns of the terminal on `stream_fd`, or 80 when it is none.
 int TerminalColumns(int stream_fd);
+
+// How a report looks on `stream_fd`: its columns (at most 120: longer lines are hard to read),
+// colour, and block characters where the locale is UTF-8.
+report::TerminalOptions TerminalOf(const CommonFlags& flags, int stream_fd);
 
 // Progress and remarks go to stderr: one line, replaced in place on a terminal, else a plain line.
 class Progress {

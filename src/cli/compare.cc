@@ -70,9 +70,10 @@ std::set<std::string> ConditionNames(const Loaded& loaded) {
 
 void PrintNames(const char* side, const std::vector<std::string>& names) {
   if (names.empty()) return;
-  std::printf("Only in the %s:", side);
-  for (const std::string& name : names) std::printf(" \"%s\"", name.c_str());
-  std::printf("\n");
+  std::string text = std::string("Only in the ") + side + ":";
+  for (const std::string& name : names) text += " \"" + SafeText(name) + "\"";
+  const int columns = TerminalOf({}, fileno(stdout)).columns;
+  std::fputs(WrapText(text, {.columns = columns, .hanging = 2}).c_str(), stdout);
 }
 
 // Beside the text or JSON, when --html asks for it.
@@ -129,7 +130,7 @@ int CompareRuns(const Loaded& treatment, const Loaded& control, const Comparison
   } else {
     for (const Comparison& comparison : comparisons) {
       std::printf("%s\n",
-                  report::ComparisonText(comparison, UseColor(flags, fileno(stdout))).c_str());
+                  report::ComparisonText(comparison, TerminalOf(flags, fileno(stdout))).c_str());
     }
     PrintNames("treatment", only_t);
     PrintNames("control", only_c);
@@ -149,7 +150,8 @@ int CompareConditions(const Loaded& treatment, const std::string& treatment_cond
   if (flags.json) {
     std::printf("%s\n", report::ComparisonJson(*comparison).c_str());
   } else {
-    std::printf("%s", report::ComparisonText(*comparison, UseColor(flags, fileno(stdout))).c_str());
+    std::printf("%s",
+                report::ComparisonText(*comparison, TerminalOf(flags, fileno(stdout))).c_str());
   }
   const Status page = WritePage({*comparison}, {}, {}, treatment, control, flags);
   if (!page.ok()) return Fail(page.error());

@@ -1,11 +1,13 @@
 // `rouse list`: the stored runs.
 #include <sys/stat.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <map>
 #include <string>
 #include <vector>
 
+#include "base/terminal_text.h"
 #include "base/time.h"
 #include "cli/commands.h"
 #include "cli/common.h"
@@ -20,15 +22,19 @@ using results::RunSummary;
 
 constexpr int64_t kPollNs = 500 * kNsPerMs;
 
-std::string Row(const RunSummary& run) {
+// One line of at most `columns`: the name gives way, the counts stay.
+std::string Row(const RunSummary& run, int columns) {
   const std::string failed = run.failed == 0 ? "" : ", " + std::to_string(run.failed) + " failed";
+  const std::string counts =
+      "  " + std::to_string(run.attempts) + " in " + std::to_string(run.conditions) + failed;
   char head[64];
   std::snprintf(head, sizeof head, "%4lld  %s  %-11s  ", static_cast<long long>(run.id),
                 FormatWallTime(run.started_wall_ns).substr(0, 16).c_str(), run.status.c_str());
   std::string what = run.name;
   if (!run.target.empty()) what += " on " + run.target;
-  return head + report::FitText(what, 44) + "  (" + std::to_string(run.attempts) + " attempts in " +
-         std::to_string(run.conditions) + " conditions" + failed + ")";
+  const int left = columns - DisplayColumns(head) - DisplayColumns(counts);
+  constexpr int kNameMin = 10;
+  return head + PadRight(FitText(what, std::max(left, kNameMin)), left) + counts;
 }
 
 void Print(const std::vector<RunSummary>& runs, const CommonFlags& flags, const std::string& path) {
@@ -40,8 +46,11 @@ void Print(const std::vector<RunSummary>& runs, const CommonFlags& flags, const 
     std::printf("No runs yet in %s. rouse measure makes one.\n", path.c_str());
     return;
   }
-  std::printf(" run  started (UTC)     status       name\n");
-  for (const RunSummary& run : runs) std::printf("%s\n", Row(run).c_str());
+  const int columns = TerminalOf(flags, fileno(stdout)).columns;
+  const std::string counts = columns < 72 ? "  attempts" : "  attempts in conditions";
+  std::string head = " run  started (UTC)     status       name";
+  std::printf("%s\n", (PadRight(head, columns - DisplayColumns(counts)) + counts).c_str());
+  for (const RunSummary& run : runs) std::printf("%s\n", Row(run, columns).c_str());
 }
 
 // What of a run may change while one looks on.
@@ -52,6 +61,7 @@ std::string Fingerprint(const RunSummary& run) {
 // Prints a line for each run that is new or has changed, until the user says stop.
 int Follow(results::Store& store, const CommonFlags& flags) {
   std::map<int64_t, std::string> shown;
+  const int columns = TerminalOf(flags, fileno(stdout)).columns;
   int64_t version = -1;
   while (!InterruptRequested()) {
     const Result<int64_t> now = store.DataVersion();
@@ -64,7 +74,7 @@ int Follow(results::Store& store, const CommonFlags& flags) {
         std::string& last = shown[run.id];
         if (last == Fingerprint(run)) continue;
         last = Fingerprint(run);
-        const std::string line = flags.json ? report::RunLineJson(run) : Row(run);
+        const std::string line = flags.json ? report::RunLineJson(run) : Row(run, columns);
         std::printf("%s\n", line.c_str());
       }
       if (std::fflush(stdout) != 0) return 0;  // nobody reads any more

@@ -1,11 +1,8 @@
 // rouse measure: runs an experiment and shows what it found.
-#include <langinfo.h>
 #include <unistd.h>
 
 #include <algorithm>
-#include <clocale>
 #include <cstdio>
-#include <cstring>
 #include <map>
 #include <memory>
 #include <optional>
@@ -177,11 +174,6 @@ std::map<std::string, std::string> EngineFacts() {
           {"engine_cpu_features", features}};
 }
 
-bool LocaleIsUtf8() {
-  std::setlocale(LC_CTYPE, "");
-  return std::strcmp(nl_langinfo(CODESET), "UTF-8") == 0;
-}
-
 std::string AttemptLine(const results::Attempt& attempt, const lab::Progress& progress) {
   std::string line = "[" + std::to_string(progress.done) + "/" + std::to_string(progress.total) +
                      "] " + report::FitText(attempt.condition, 40) + ": ";
@@ -243,11 +235,9 @@ void Print(const MeasureFlags& flags, const lab::ExperimentResult& result,
     std::fputs((report::ReportJson(result.run, result.attempts, true) + "\n").c_str(), stdout);
     return;
   }
-  report::TerminalOptions options;
-  options.columns = std::min(TerminalColumns(STDOUT_FILENO), 100);
-  options.color = UseColor(flags.common, STDOUT_FILENO);
-  options.unicode = LocaleIsUtf8();
+  report::TerminalOptions options = TerminalOf(flags.common, STDOUT_FILENO);
   options.database = database;
+  options.database_flag = flags.database;
   std::fputs(report::RenderRun(result.run, result.attempts, options).c_str(), stdout);
 }
 

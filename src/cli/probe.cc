@@ -169,9 +169,9 @@ int Probe(const ProbeFlags& flags, const wire::PreparedRequest& request, const F
   if (flags.common.json) {
     text = results::AttemptJson(attempt) + "\n";
   } else {
-    text =
-        RenderProbe({.url = request.display_url(), .color = UseColor(flags.common, STDOUT_FILENO)},
-                    attempt, exchange);
+    text = RenderProbe(
+        {.url = request.display_url(), .terminal = TerminalOf(flags.common, STDOUT_FILENO)},
+        attempt, exchange);
   }
   std::fputs(text.c_str(), stdout);
   std::fflush(stdout);

@@ -1,10 +1,11 @@
-// What `rouse probe` shows a person: the answer first, then the request's timeline in 80 columns.
+// What `rouse probe` shows a person: the answer first, then the request's timeline.
 // Pure text; nothing here measures or prints.
 #pragma once
 
 #include <string>
 #include <string_view>
 
+#include "report/terminal.h"
 #include "results/attempt.h"
 #include "wire/exchange.h"
 
@@ -12,16 +13,14 @@ namespace rouse::cli {
 
 struct ProbeText {
   std::string url;  // as it may be shown
-  bool color = false;
+  report::TerminalOptions terminal = {};
 };
 
 std::string RenderProbe(const ProbeText& text, const results::Attempt& attempt,
                         const wire::Exchange& exchange);
 
-// `text` without control characters (a server could steer the terminal), at most `columns` bytes.
-std::string OneLine(std::string_view text, size_t columns);
-
-// `text` broken at blanks into lines of at most 80 columns, each behind `indent`.
-std::string Wrap(std::string_view text, std::string_view indent);
+// `text` in one line of at most `columns` display columns: line breaks and tabs as blanks, what
+// could steer the terminal as '?'.
+std::string OneLine(std::string_view text, int columns);
 
 }  // namespace rouse::cli

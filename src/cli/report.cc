@@ -73,16 +73,15 @@ int Print(const Run& run, const std::vector<Attempt>& attempts, const ReportFlag
   }
   if (report_flags.csv) {
     PrintText(report::AttemptsCsv(attempts));
-  } else if (one_attempt) {
-    PrintText(results::AttemptJson(attempts.front()));
   } else if (flags.json) {
-    PrintText(report::ReportJson(run, attempts, report_flags.attempts));
+    PrintText(one_attempt ? results::AttemptJson(attempts.front())
+                          : report::ReportJson(run, attempts, report_flags.attempts));
   } else {
-    report::TerminalOptions options;
-    options.columns = TerminalColumns(fileno(stdout));
-    options.color = UseColor(flags, fileno(stdout));
-    options.database = report_flags.database;
-    PrintText(report::RenderRun(run, attempts, options));
+    report::TerminalOptions options = TerminalOf(flags, fileno(stdout));
+    options.database_flag = report_flags.database;
+    options.details = true;
+    PrintText(one_attempt ? report::RenderAttempt(run, attempts.front(), options)
+                          : report::RenderRun(run, attempts, options));
   }
   return std::fflush(stdout) == 0 && std::ferror(stdout) == 0
              ? 0

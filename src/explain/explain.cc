@@ -5,6 +5,7 @@
 #include <cmath>
 #include <variant>
 
+#include "base/terminal_text.h"
 #include "base/units.h"
 #include "explain/next_step.h"
 

@@ -215,14 +215,17 @@ TEST(NextStep, OfAForeignServerIsAPlanForIt) {
   run.target = "my-server --port {port} -m {model}";
   run.model = "m.gguf";
   const NextStep next = IsolateLayer(run, "page_cache", 0, "why");
-  EXPECT_THAT(next.command, HasSubstr("command = '''my-server --port {port} -m {model}'''"));
+  EXPECT_THAT(next.command, HasSubstr("command = \"my-server --port {port} -m {model}\""));
   EXPECT_THAT(next.command, HasSubstr("page_cache = \"cold\""));
 }
 
-TEST(NextStep, QuotesForAShell) {
-  EXPECT_EQ(ShellQuoted("warm"), "warm");
-  EXPECT_EQ(ShellQuoted("it's; rm -rf /"), "'it'\\''s; rm -rf /'");
-  EXPECT_EQ(ShellQuoted(""), "''");
+TEST(NextStep, PlanSurvivesQuotesAndCannotSteerATerminal) {
+  results::Run run;
+  run.target = "my-server -p '{port}' \"{model}\" \\ \x1b[2J \u202e \xff";
+  const NextStep next = IsolateLayer(run, "page_cache", 0, "why");
+  EXPECT_THAT(next.command,
+              HasSubstr("command = \"my-server -p '{port}' \\\"{model}\\\" \\\\ \\U0000001B[2J "
+                        "\\U0000202E \\U0000FFFD\"\n"));
 }
 
 TEST(ServerExplanation, NamesWhatIsColdFirstAndWhatCannotBeTold) {

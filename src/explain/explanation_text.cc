@@ -5,67 +5,21 @@
 #include <cmath>
 #include <string>
 
-#include "base/strings.h"
+#include "base/terminal_text.h"
 #include "base/units.h"
 #include "explain/explain.h"
 
 namespace rouse::explain {
 namespace {
 
-constexpr size_t kColumns = 80;
+constexpr int kColumns = 80;
 constexpr size_t kNameColumns = 18;
 constexpr size_t kTimeColumns = 10;
 
-// A number and its unit stay on one line.
-bool IsUnit(std::string_view word) {
-  constexpr std::array<std::string_view, 13> kUnits = {"ns", "us", "ms", "s",  "min", "h", "B",
-                                                       "kB", "MB", "GB", "TB", "%",   "d"};
-  while (!word.empty() && std::string_view(",.;:)").find(word.back()) != std::string_view::npos) {
-    word.remove_suffix(1);
-  }
-  return std::find(kUnits.begin(), kUnits.end(), word.substr(0, word.find('/'))) != kUnits.end();
-}
-
-std::vector<std::string> Words(const std::string& text) {
-  std::vector<std::string> words;
-  for (const std::string_view word : SplitAt(text, ' ')) {
-    if (word.empty()) continue;
-    const bool after_number =
-        !words.empty() && words.back().back() >= '0' && words.back().back() <= '9';
-    if (IsUnit(word) && after_number) {
-      words.back() += " " + std::string(word);
-    } else {
-      words.emplace_back(word);
-    }
-  }
-  return words;
-}
-
-// Breaks at blanks; a word that is too long stands alone on its line.
 std::string Wrap(const std::string& text, size_t indent, size_t hang) {
-  std::string out;
-  std::string line(indent, ' ');
-  size_t used = indent;
-  bool empty = true;
-  for (const std::string& word : Words(text)) {
-    // A bar or dot that is several bytes is one column.
-    size_t width = 0;
-    for (const char c : word) width += (static_cast<unsigned char>(c) & 0xC0U) != 0x80U ? 1 : 0;
-    if (!empty && used + 1 + width > kColumns) {
-      out += line + "\n";
-      line = std::string(hang, ' ');
-      used = hang;
-      empty = true;
-    }
-    if (!empty) {
-      line += ' ';
-      ++used;
-    }
-    line += word;
-    used += width;
-    empty = false;
-  }
-  return out + line + "\n";
+  return WrapText(
+      text,
+      {.columns = kColumns, .indent = static_cast<int>(indent), .hanging = static_cast<int>(hang)});
 }
 
 std::string Padded(std::string text, size_t columns) {

@@ -3,8 +3,10 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <cstdio>
 #include <string_view>
 
+#include "base/terminal_text.h"
 #include "base/units.h"
 #include "stats/verdict.h"
 
@@ -37,20 +39,39 @@ constexpr std::array<std::string_view, 4> kChain = {"model", "process", "page_ca
 constexpr int64_t kEnoughForInterval = 6;
 constexpr int64_t kMostRepeats = 60;
 
+// A basic string of TOML. What could steer a terminal is escaped, so that the plan can be printed
+// and pasted; bytes that are no UTF-8 become U+FFFD, which no file name of the run can have held.
+std::string TomlString(std::string_view text) {
+  std::string quoted = "\"";
+  for (const CodePoint& each : CodePointsOf(text)) {
+    char escape[16];
+    if (each.value == '"' || each.value == '\\') {
+      quoted += '\\';
+      quoted += each.bytes;
+    } else if (each.valid && !each.harmful) {
+      quoted += each.bytes;
+    } else {
+      std::snprintf(escape, sizeof escape, "\\U%08X", each.valid ? each.value : 0xfffdU);
+      quoted += escape;
+    }
+  }
+  return quoted + "\"";
+}
+
 std::string TargetToml(const results::Run& run) {
   if (run.target.empty() || run.target == "builtin") {
     const std::string model = run.model.empty() ? "smollm2-135m" : run.model;
-    return "kind = \"builtin\"\nmodel = \"" + model + "\"\n";
+    return "kind = \"builtin\"\nmodel = " + TomlString(model) + "\n";
   }
   const auto file = run.environment.find("model_file");
   std::string text;
   if (run.target.find("://") != std::string::npos) {
-    text = "kind = \"url\"\nurl = \"" + run.target + "\"\n";
+    text = "kind = \"url\"\nurl = " + TomlString(run.target) + "\n";
   } else {
-    text = "kind = \"command\"\ncommand = '''" + run.target + "'''\n";
+    text = "kind = \"command\"\ncommand = " + TomlString(run.target) + "\n";
   }
-  if (!run.model.empty()) text += "model = \"" + run.model + "\"\n";
-  if (file != run.environment.end()) text += "model_file = \"" + file->second + "\"\n";
+  if (!run.model.empty()) text += "model = " + TomlString(run.model) + "\n";
+  if (file != run.environment.end()) text += "model_file = " + TomlString(file->second) + "\n";
   return text;
 }
 
@@ -87,17 +108,6 @@ std::string TargetFlag(const results::Run& run) {
 }
 
 }  // namespace
-
-std::string ShellQuoted(const std::string& text) {
-  const bool plain = !text.empty() && std::all_of(text.begin(), text.end(), [](char c) {
-    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
-           std::string_view("._-/:=,+@%").find(c) != std::string_view::npos;
-  });
-  if (plain) return text;
-  std::string quoted = "'";
-  for (const char c : text) quoted += c == '\'' ? std::string("'\\''") : std::string(1, c);
-  return quoted + "'";
-}
 
 NextStep IsolateLayer(const results::Run& run, const std::string& layer, double idle_ns,
                       const std::string& why) {

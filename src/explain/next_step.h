@@ -19,7 +19,4 @@ NextStep NextAfterAttempt(const results::Run& run, const AttemptExplanation& exp
 // For a run: a contrast that is undecided, else a layer that no contrast changed, else idle times.
 NextStep NextAfterRun(const results::Run& run, std::span<const Contrast> contrasts);
 
-// 'it''s' -> as a shell reads it back.
-std::string ShellQuoted(const std::string& text);
-
 }  // namespace rouse::explain

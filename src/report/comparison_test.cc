@@ -222,7 +222,7 @@ TEST(ComparisonText, LetsNoNameReachTheTerminalRaw) {
   const results::Run run = RunOf({});
   const auto comparison = Compare({&run, evil, attempts}, {&run, "b", attempts}, {});
   ASSERT_TRUE(comparison.ok());
-  EXPECT_THAT(ComparisonText(*comparison, false), Not(HasSubstr("\x1b")));
+  EXPECT_THAT(ComparisonText(*comparison, {}), Not(HasSubstr("\x1b")));
 }
 
 TEST(FitText, CutsToColumnsAndDisarmsWhatIsHarmful) {

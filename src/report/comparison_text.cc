@@ -1,5 +1,6 @@
 #include "report/comparison_text.h"
 
+#include <algorithm>
 #include <cmath>
 
 #include "report/terminal.h"
@@ -11,31 +12,13 @@ namespace {
 using stats::Estimate;
 using stats::Verdict;
 
-constexpr int kColumns = 80;
+constexpr int kColumnsMin = 60;
 
 // Names come from plans and imports: no control characters of theirs reach a terminal.
 std::string SafeName(const std::string& name) { return FitText(name, 40); }
 
-// Breaks at blanks, so that no line is wider than `kColumns`; further lines are indented.
-std::string Wrapped(const std::string& text, const std::string& indent) {
-  std::string out = indent;
-  size_t width = indent.size();
-  size_t start = 0;
-  while (start < text.size()) {
-    const size_t end = std::min(text.find(' ', start), text.size());
-    const std::string word = text.substr(start, end - start);
-    if (width > indent.size() && width + 1 + word.size() > kColumns) {
-      out += "\n" + indent;
-      width = indent.size();
-    } else if (width > indent.size()) {
-      out += ' ';
-      ++width;
-    }
-    out += word;
-    width += word.size();
-    start = end + 1;
-  }
-  return out + "\n";
+std::string Item(const std::string& text, int columns) {
+  return WrapText(text, {.columns = columns, .indent = 2, .hanging = 2});
 }
 
 std::string Headline(const Comparison& comparison, bool color) {
@@ -105,12 +88,12 @@ const Estimate& StatisticOf(const stats::SampleSummary& summary, const std::stri
   return summary.median.value;
 }
 
-std::string SideLine(const char* role, const SideSummary& side, const Comparison& comparison) {
-  return "  " + std::string(role) + SafeName(side.condition) + " (run " + std::to_string(side.run) +
+std::string SideLine(const SideSummary& side, const Comparison& comparison) {
+  return SafeName(side.condition) + " (run " + std::to_string(side.run) +
          "): " + comparison.spec.statistic + " " +
          EstimateWords(StatisticOf(side.summary, comparison.spec.statistic), *comparison.metric) +
          ", max " + EstimateWords(side.summary.max, *comparison.metric) + ", " +
-         OutcomeWords(side.outcomes) + "\n";
+         OutcomeWords(side.outcomes);
 }
 
 std::string Wanted(const Comparison& comparison) {
@@ -133,40 +116,58 @@ std::string BlocksWords(const std::vector<int64_t>& blocks, const std::string& s
     list += (index > 0 ? ", " : "") + std::to_string(blocks[index]);
   }
   if (blocks.size() > 12) list += ", ...";
-  return "  Without a partner, in the " + side + " only: block " + list + "\n";
+  return "Without a partner, in the " + side + " only: block " + list;
 }
 
 }  // namespace
 
-std::string ComparisonText(const Comparison& comparison, bool color) {
+std::string ComparisonText(const Comparison& comparison, const TerminalOptions& options) {
+  const int columns = std::max(options.columns, kColumnsMin);
+  const auto item = [columns](const std::string& text) {
+    return text.empty() ? "" : Item(text, columns);
+  };
+  constexpr int kRole = 13;
+  const auto side = [&](const std::string& role, const SideSummary& of) {
+    return "  " + PadRight(role, kRole - 2) +
+           WrapText(SideLine(of, comparison),
+                    {.columns = columns, .indent = kRole, .hanging = kRole})
+               .substr(kRole);
+  };
   const stats::Shift& shift = comparison.shift;
-  std::string text = Headline(comparison, color) + "  " + std::string(comparison.metric->name) +
-                     " " + comparison.spec.statistic + Wanted(comparison) + "\n";
-  text += Wrapped(ShiftWords(comparison), "  ");
-  text += SideLine("treatment  ", comparison.treatment, comparison);
-  text += SideLine("control    ", comparison.control, comparison);
+  std::string text = Headline(comparison, options.color) + "  ";
+  std::string what =
+      std::string(comparison.metric->name) + " " + comparison.spec.statistic + Wanted(comparison);
+  const bool named = !comparison.name.empty() && comparison.name != comparison.treatment.condition;
+  if (named) what = SafeName(comparison.name) + ": " + what;
+  const int used = DisplayColumns(text);
+  text += WrapText(what, {.columns = columns, .indent = used, .hanging = 2})
+              .substr(static_cast<size_t>(used));
+  text += item(ShiftWords(comparison));
+  text += side("treatment", comparison.treatment);
+  text += side("control", comparison.control);
+  std::string basis;
   if (shift.paired) {
-    text += "  " + std::to_string(shift.n_treatment) + " pairs by block";
+    basis = std::to_string(shift.n_treatment) + " pairs by block";
   } else {
-    text += "  " + std::to_string(shift.n_treatment) + " against " +
-            std::to_string(shift.n_control) + " attempts, unpaired";
-    if (!comparison.why_unpaired.empty()) text += " (" + comparison.why_unpaired + ")";
+    basis = std::to_string(shift.n_treatment) + " against " + std::to_string(shift.n_control) +
+            " attempts, unpaired";
+    if (!comparison.why_unpaired.empty()) basis += " (" + comparison.why_unpaired + ")";
   }
-  if (!shift.method.empty()) text += "; " + shift.method;
-  text += "\n";
-  text += BlocksWords(comparison.only_treatment, "treatment");
-  text += BlocksWords(comparison.only_control, "control");
-  if (!comparison.reason.empty()) text += Wrapped("Why: " + comparison.reason + ".", "  ");
+  if (!shift.method.empty()) basis += "; " + shift.method;
+  text += item(basis);
+  text += item(BlocksWords(comparison.only_treatment, "treatment"));
+  text += item(BlocksWords(comparison.only_control, "control"));
+  if (!comparison.reason.empty()) text += item("Why: " + comparison.reason + ".");
   for (const GuardResult& guard : comparison.guards) {
     const std::string state = !guard.held   ? "not measured (" + guard.reason + ")"
                               : *guard.held ? "held"
                                             : "FAILED";
-    text += "  Guard " + SafeName(guard.guard.text) + ": " + state +
-            (guard.value ? ", it is " + PlainNumber(*guard.value) : "") + "\n";
+    text += item("Guard " + SafeName(guard.guard.text) + ": " + state +
+                 (guard.value ? ", it is " + PlainNumber(*guard.value) : ""));
   }
-  if (!comparison.would_change.empty()) text += Wrapped(comparison.would_change, "  ");
+  text += item(comparison.would_change);
   for (const results::Warning& warning : comparison.warnings) {
-    text += Wrapped("Note: " + FitText(warning.message, 200), "  ");
+    text += item("Note: " + FitText(warning.message, 200));
   }
   return text;
 }

@@ -4,9 +4,10 @@
 #include <string>
 
 #include "report/comparison.h"
+#include "report/terminal.h"
 
 namespace rouse::report {
 
-std::string ComparisonText(const Comparison& comparison, bool color);
+std::string ComparisonText(const Comparison& comparison, const TerminalOptions& options);
 
 }  // namespace rouse::report

@@ -4,27 +4,36 @@
 
 #include <span>
 #include <string>
-#include <string_view>
 
+#include "base/terminal_text.h"
 #include "results/attempt.h"
 #include "results/run.h"
 
 namespace rouse::report {
 
+using rouse::FitText;
+
 struct TerminalOptions {
-  int columns = 80;
+  int columns = 80;  // at least 60; narrower is taken as 60
   bool color = false;
-  bool unicode = false;       // block characters for bars, "µ", "·"
-  std::string database = {};  // shown in the last lines when not the default one
+  bool unicode = false;            // block characters for bars, "\u00b7"
+  std::string database = {};       // shown in the last lines when not empty
+  std::string database_flag = {};  // added as --db to the commands to paste when not empty
+  bool details = false;            // also the order of the attempts, as sparklines
 };
 
-// The table of conditions with stacked stage bars, the contrasts, the proof line, failures,
-// hypotheses, and what to do next.
+// The answer in a sentence, the table of conditions with stacked stage bars, the ladder of layers,
+// the proof line, failures, hypotheses, and what to do next.
 std::string RenderRun(const results::Run& run, std::span<const results::Attempt> attempts,
                       const TerminalOptions& options);
 
-// `text` with control characters, invalid UTF-8 and bidirectional overrides made harmless, cut to
-// `columns` display columns ("..." at the end when cut).
-std::string FitText(std::string_view text, int columns);
+// One attempt of a run: lanes on one time axis, the stages with their sources, each layer as read
+// back, the counters, and what to do next.
+std::string RenderAttempt(const results::Run& run, const results::Attempt& attempt,
+                          const TerminalOptions& options);
+
+// The lanes alone: the client's marks, the request's stages, background work, and tries to connect,
+// one row each; "" without marks. Also what `rouse probe` shows.
+std::string RenderLanes(const results::Attempt& attempt, const TerminalOptions& options);
 
 }  // namespace rouse::report

@@ -51,9 +51,15 @@ std::optional<StageMeans> MeanStages(std::span<const results::Attempt* const> at
   for (const results::Attempt* const attempt : attempts) {
     if (!attempt->ttft_ns || attempt->outcome != results::Outcome::kOk) continue;
     ++count;
+    double told = 0;
     for (size_t i = 0; i < sums.size(); ++i) {
-      sums[i] += static_cast<double>(std::max<int64_t>(0, attempt->stages[i].ns.value_or(0)));
+      const auto ns = static_cast<double>(std::max<int64_t>(0, attempt->stages[i].ns.value_or(0)));
+      sums[i] += ns;
+      told += ns;
     }
+    // An import may tell no stages: its time is nobody's.
+    sums[static_cast<size_t>(results::Stage::kUnattributed)] +=
+        std::max(0.0, static_cast<double>(*attempt->ttft_ns) - told);
   }
   if (count == 0) return std::nullopt;
   for (double& sum : sums) sum /= count;
@@ -96,6 +102,51 @@ std::string ColoredCells(const std::string& cells) {
     const StageLook* const look = LookOfLetter(cells[i]);
     out += look == nullptr ? run : Painted(run, look->color);
     i = end;
+  }
+  return out;
+}
+
+std::string PaintStage(const std::string& cells, results::Stage stage) {
+  return cells.empty() ? cells : Painted(cells, LookOf(stage).color);
+}
+
+std::string Sparkline(std::span<const double> values, int width, bool unicode) {
+  constexpr std::array<std::string_view, 8> kBlocks = {"\u2581", "\u2582", "\u2583", "\u2584",
+                                                       "\u2585", "\u2586", "\u2587", "\u2588"};
+  constexpr std::string_view kLetters = "_.:-=+*#";
+  if (values.empty() || width < 1) return "";
+  const size_t marks = std::min(values.size(), static_cast<size_t>(width));
+  std::vector<double> points;
+  for (size_t i = 0; i < marks; ++i) {
+    const size_t from = i * values.size() / marks;
+    const size_t to = (i + 1) * values.size() / marks;
+    std::vector<double> group(values.begin() + static_cast<ptrdiff_t>(from),
+                              values.begin() + static_cast<ptrdiff_t>(to));
+    // The upper of two middle ones, so that a group of failures and successes has no infinite mean.
+    const auto middle = group.begin() + static_cast<ptrdiff_t>(group.size() / 2);
+    std::nth_element(group.begin(), middle, group.end());
+    points.push_back(*middle);
+  }
+  double low = INFINITY;
+  double high = -INFINITY;
+  for (const double point : points) {
+    if (!std::isfinite(point)) continue;
+    low = std::min(low, point);
+    high = std::max(high, point);
+  }
+  std::string out;
+  for (const double point : points) {
+    if (!std::isfinite(point)) {
+      out += 'x';
+      continue;
+    }
+    const double share = high > low ? (point - low) / (high - low) : 0;
+    const auto level = std::min<size_t>(7, static_cast<size_t>(share * 8));
+    if (unicode) {
+      out += kBlocks[level];
+    } else {
+      out += kLetters[level];
+    }
   }
   return out;
 }

@@ -16,7 +16,8 @@ namespace rouse::report {
 char StageLetter(results::Stage stage);
 std::string_view StageWords(results::Stage stage);
 
-// Mean time per stage over the attempts that have a TTFT, in ns; empty when none has.
+// Mean time per stage over the attempts that have a TTFT, in ns; empty when none has. What no stage
+// holds is unattributed.
 using StageMeans = std::array<double, results::kStageCount>;
 std::optional<StageMeans> MeanStages(std::span<const results::Attempt* const> attempts);
 
@@ -31,5 +32,13 @@ std::string ColoredCells(const std::string& cells);
 // "  s process start  w weights\n": the stages whose letters stand in `bars`, in lines that are not
 // wider than `columns` and not broken within a stage; "" when there is none.
 std::string Legend(const std::vector<std::string>& bars, int columns, bool color);
+
+// A row of marks, one per value in its order (or per group of them, its median, when there are more
+// than `width`), from the least to the largest finite one. 'x' stands for a failure (infinite; in a
+// group: when most are). Without `unicode` the eight levels are "_.:-=+*#".
+std::string Sparkline(std::span<const double> values, int width, bool unicode);
+
+// A span of cells in the stage's colour, or plain.
+std::string PaintStage(const std::string& cells, results::Stage stage);
 
 }  // namespace rouse::report

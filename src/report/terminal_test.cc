@@ -3,6 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <limits>
+
 #include "base/strings.h"
 #include "report/terminal_bar.h"
 
@@ -41,12 +43,23 @@ Run QuickRun() {
   run.environment = {{"engine", "llama.cpp 0.5.0"}, {"model_bytes", "98400000"}};
   run.calibration = {
       {.streams = 1, .samples = 100, .median_ns = 31'000, .p99_ns = 88'000, .max_ns = 90'000}};
+  using State = std::map<std::string, std::string>;
+  const State warm = {{"process", "running"},
+                      {"model", "loaded"},
+                      {"page_cache", "warm"},
+                      {"prefix_cache", "empty"}};
+  const auto with = [](State state, const std::string& layer, const std::string& value) {
+    state[layer] = value;
+    return state;
+  };
+  const State unloaded = with(warm, "model", "unloaded");
+  const State process = with(unloaded, "process", "new");
   run.conditions = {
-      Row("warm", "", "", {{"prefix_cache", "empty"}, {"page_cache", "warm"}}),
-      Row("prefix hit", "warm", "prefix_cache", {{"prefix_cache", "hit"}}),
-      Row("model unloaded", "warm", "model", {{"model", "unloaded"}}),
-      Row("process new", "model unloaded", "process", {{"process", "new"}}),
-      Row("page cache cold", "process new", "page_cache", {{"page_cache", "cold"}}),
+      Row("warm", "", "", warm),
+      Row("prefix hit", "warm", "prefix_cache", with(warm, "prefix_cache", "hit")),
+      Row("model unloaded", "warm", "model", unloaded),
+      Row("process new", "model unloaded", "process", process),
+      Row("page cache cold", "process new", "page_cache", with(process, "page_cache", "cold")),
   };
   return run;
 }
@@ -69,8 +82,18 @@ Attempt Ok(const std::string& condition, int64_t block, std::initializer_list<Sp
   attempt.ttft_ns = sum;
   attempt.marks.end = sum + 10 * kMs;
   attempt.counters["target_read_bytes"] = int64_t{0};
-  attempt.state_before["page_cache"] = {
-      .value = 1.0, .proof = "cachestat", .wanted = "warm", .reached = true, .detail = ""};
+  for (const char* const layer : {"process", "model", "prefix_cache"}) {
+    attempt.state_before[layer] = {.value = std::string("as told"),
+                                   .proof = "pid",
+                                   .wanted = "",
+                                   .reached = true,
+                                   .detail = ""};
+  }
+  attempt.state_before["page_cache"] = {.value = condition == "page cache cold" ? 0.0 : 1.0,
+                                        .proof = "cachestat",
+                                        .wanted = "warm",
+                                        .reached = true,
+                                        .detail = ""};
   return attempt;
 }
 
@@ -123,10 +146,14 @@ TEST(RenderRun, ShowsTableContrastsProofsAndWhatToDoNext) {
   const std::string text = RenderRun(QuickRun(), QuickAttempts(6), {});
   EXPECT_EQ(text, R"(rouse 0.1.0 - llama.cpp 0.5.0
 built-in server - smollm2-135m, 98.4 MB
-The client's own delay: 31.0 us (p99 88.0 us), not subtracted
+Client's own delay 31.0 us (p99 88.0 us), not subtracted
+
+First token after 72.2 ms (median of 6) for "warm", 264 ms for "page cache
+cold": 3.66 times as long. Sure costs: page cache +89.0 ms, process +82.0 ms,
+prompt prefix +48.0 ms, and more.
 
 Time to first token (TTFT), and what it was spent on
-                 n  median      95 % int    max   0                    264.2 ms
+ms               n  median      95 % int    max   0                    264.2 ms
 warm             6   72.25  71.00..73.50  73.50  |pppppppp                     |
 prefix hit       6   24.25  23.00..25.50  25.50  |ppp                          |
 model unloaded   6   93.25  92.00..94.50  94.50  |wwpppppppp                   |
@@ -134,20 +161,22 @@ process new      6   175.2  174.0..176.5  176.5  |ssttttttttppppppppp          |
 page cache cold  6   264.2  263.0..265.5  265.5  |ssswwwwwwwwwwwttttttppppppppp|
   s process start  w weights  t tokenizer  p prefill
 
-What each changed layer costs here (95 % interval)
-  finding the prefix saves 48.0 ms (48.0 ms ... 48.0 ms): 48.0 ms of it prefill
-  losing the loaded model costs +21.0 ms (21.0 ms ... 21.0 ms): 15.0 ms of it
-    weights, 6.00 ms prefill
-  losing the process costs +82.0 ms (82.0 ms ... 82.0 ms): 75.0 ms of it
-    tokenizer, 20.0 ms process start
-  losing the page cache costs +89.0 ms (89.0 ms ... 89.0 ms): 100 ms of it
-    weights; 98.1 MB read from the disk at 981 MB/s
+What each lost layer costs here (shift of the TTFT)
+                     ms  95 % interval
+  prompt prefix  +48.00  +48.00 .. +48.00  prefill +48.0 ms
+  loaded model   +21.00  +21.00 .. +21.00  weights +15.0 ms, prefill +6.00 ms
+  process        +82.00  +82.00 .. +82.00  tokenizer +75.0 ms, process start
+                                           +20.0 ms
+  page cache     +89.00  +89.00 .. +89.00  weights +100 ms; 98.1 MB read from
+                                           the disk; 0 % of the file in memory
+                                           before
 
-Every state was read back before the request: 30 of 30 reached.
-Stages add up to TTFT in 30 of 30.
+Every state was read back before the request: 30 of 30 reached. Stages add up to
+TTFT in 30 of 30.
 
-Saved as run 1.
-Next: rouse explain 1 - rouse report 1 --json - rouse list
+Saved as run 1. Next:
+  rouse explain 1               the causes, and what was ruled out
+  rouse measure --preset idle   what idling loses (overnight)
 )");
   ExpectFits(text, 80);
 }
@@ -191,13 +220,13 @@ TEST(RenderRun, CountsStatesThatWereNotReached) {
   attempts[0] = Failed("warm", 0, Outcome::kStateNotReached, "page_cache: wanted warm, read 12 %");
   const std::string text = RenderRun(QuickRun(), attempts, {});
   EXPECT_THAT(text, HasSubstr("States read back before the request: 9 of 10 reached."));
-  EXPECT_THAT(text, HasSubstr("Stages add up to TTFT in 9 of 9."));
+  EXPECT_THAT(text, HasSubstr("9 of 10 reached. Stages add up to TTFT in 9\nof 9."));
 }
 
 TEST(RenderRun, DoesNotClaimASumThatDoesNotClose) {
   std::vector<Attempt> attempts = QuickAttempts(1);
   attempts[0].ttft_ns = *attempts[0].ttft_ns + 1;
-  EXPECT_THAT(RenderRun(QuickRun(), attempts, {}), HasSubstr("Stages add up to TTFT in 4 of 5."));
+  EXPECT_THAT(RenderRun(QuickRun(), attempts, {}), HasSubstr("TTFT in 4 of 5."));
 }
 
 TEST(RenderRun, LeavesPrimesOut) {
@@ -249,6 +278,159 @@ TEST(RenderRun, ColoursOnlyWhenAsked) {
   EXPECT_THAT(colored, HasSubstr("\u2595"));
   // The letters stay: colour is never the only sign.
   EXPECT_THAT(colored, HasSubstr("pppp"));
+}
+
+TEST(RenderRun, AnswersFirstAlsoWhenThereIsNothing) {
+  EXPECT_THAT(RenderRun(QuickRun(), {}, {}), HasSubstr("\n\nNo attempt was made yet.\n"));
+  EXPECT_THAT(
+      RenderRun(QuickRun(), std::vector<Attempt>{Failed("warm", 0, Outcome::kTimeout, "")}, {}),
+      HasSubstr("\n\nNo typical first token: 1 timeout.\n"));
+}
+
+TEST(RenderRun, TellsNoCostAsSureWhoseIntervalHoldsZero) {
+  std::vector<Attempt> attempts = QuickAttempts(6);
+  for (Attempt& attempt : attempts) {
+    if (attempt.condition == "model unloaded" && *attempt.block % 2 == 0) {
+      attempt.ttft_ns = *attempt.ttft_ns - 40 * kMs;
+    }
+  }
+  const std::string text = RenderRun(QuickRun(), attempts, {});
+  EXPECT_THAT(text, HasSubstr("not sure: the interval holds 0"));
+  EXPECT_THAT(text, Not(HasSubstr("loaded model +")));
+}
+
+TEST(RenderRun, ShowsTheOrderOfTheAttemptsInDetail) {
+  std::vector<Attempt> attempts = QuickAttempts(6);
+  attempts[10] = Failed("warm", 2, Outcome::kTimeout, "late");
+  const std::string text = RenderRun(QuickRun(), attempts, {.details = true});
+  EXPECT_THAT(text, HasSubstr("  warm             _.x=*#"));
+}
+
+TEST(RenderRun, AddsTheDatabaseToTheCommandsToPaste) {
+  const std::string text =
+      RenderRun(QuickRun(), QuickAttempts(6), {.database_flag = "my runs.sqlite"});
+  EXPECT_THAT(text, HasSubstr("rouse explain 1 --db 'my runs.sqlite'"));
+}
+
+TEST(RenderRun, StaysWithinAnyWidthFromSixty) {
+  for (int columns = 60; columns <= 120; ++columns) {
+    for (const bool unicode : {false, true}) {
+      ExpectFits(RenderRun(QuickRun(), QuickAttempts(6),
+                           {.columns = columns, .unicode = unicode, .details = true}),
+                 static_cast<size_t>(columns));
+    }
+  }
+}
+
+TEST(RenderRun, FitsTimesOfAnySize) {
+  for (const int64_t factor : {int64_t{1}, int64_t{1000}, int64_t{1'000'000'000}}) {
+    std::vector<Attempt> attempts = QuickAttempts(6);
+    for (Attempt& attempt : attempts) attempt.ttft_ns = *attempt.ttft_ns * factor + 1;
+    attempts[0].ttft_ns = INT64_MAX;
+    for (const int columns : {60, 80}) {
+      ExpectFits(RenderRun(QuickRun(), attempts, {.columns = columns}),
+                 static_cast<size_t>(columns));
+    }
+  }
+}
+
+Attempt Laned() {
+  Attempt attempt = Ok("page cache cold", 3,
+                       {{Stage::kProcessStart, 10 * kMs},
+                        {Stage::kWeights, 60 * kMs},
+                        {Stage::kPrefill, 29 * kMs},
+                        {Stage::kTransport, kMs}});
+  attempt.id = 18;
+  attempt.marks = {.send_start = 0,
+                   .connected = 10 * kMs,
+                   .request_sent = 10 * kMs + 1000,
+                   .response_headers = 100 * kMs,
+                   .first_byte = 100 * kMs,
+                   .first_event = 100 * kMs,
+                   .first_token = 100 * kMs,
+                   .first_content = 100 * kMs,
+                   .last_token = 400 * kMs,
+                   .end = 401 * kMs};
+  attempt.segments = {{Stage::kWeights, 10 * kMs, 70 * kMs}, {Stage::kPrefill, 70 * kMs, 99 * kMs}};
+  attempt.lanes = {{"read", 12 * kMs, 68 * kMs, 98'000'000},
+                   {"try: refused", 0, 1000, std::nullopt},
+                   {"try: refused", 2 * kMs, 2 * kMs + 1000, std::nullopt}};
+  attempt.counters["target_major_faults"] = int64_t{23};
+  attempt.counters["cpu_clock_hz"] = std::nullopt;
+  attempt.null_reasons["cpu_clock_hz"] = "no sysfs";
+  return attempt;
+}
+
+TEST(RenderAttempt, DrawsLanesOnOneAxis) {
+  EXPECT_EQ(RenderLanes(Laned(), {}),
+            R"(Client: reached, at (v: first token)   0                         v       150 ms
+  connected                   10.0 ms |==                                      |
+  request sent                10.0 ms |  =                                     |
+  first event, first token     100 ms |  ========================              |
+  last token                   400 ms |                          =============>|
+  end                          401 ms |                                       >|
+Request: stage, time in it             0                         v       150 ms
+  process start               10.0 ms |ss                                      |
+  weights                     60.0 ms |  wwwwwwwwwwwwwwww                      |
+  prefill                     29.0 ms |                  pppppppp              |
+Beside it: work, time in it            0                         v       150 ms
+  read 98.0 MB                56.0 ms |   ###############                      |
+  try: refused (2x)           2.00 us |#                                       |
+)");
+}
+
+TEST(RenderAttempt, TellsStagesLayersAndCounters) {
+  const std::string text = RenderAttempt(QuickRun(), Laned(), {});
+  EXPECT_THAT(text, HasSubstr("Attempt 1#18 - page cache cold - block 3\n"
+                              "First token after 100 ms.\n"));
+  EXPECT_THAT(text, HasSubstr("They add up to the TTFT exactly."));
+  EXPECT_THAT(text, HasSubstr("page cache        0 % before; wanted warm, proved (cachestat)"));
+  EXPECT_THAT(text, HasSubstr("target_major_faults                               23"));
+  EXPECT_THAT(text, HasSubstr("Zero: target_read_bytes."));
+  EXPECT_THAT(text, HasSubstr("Not measured: cpu_clock_hz (no sysfs)."));
+  ExpectFits(text, 80);
+}
+
+TEST(RenderAttempt, OfAFailureWithoutMarksSaysWhatIsKnown) {
+  Attempt attempt;
+  attempt.id = 1;
+  attempt.condition = "warm";
+  attempt.outcome = Outcome::kConnectError;
+  attempt.outcome_detail = "refused \x1b[2J";
+  const std::string text = RenderAttempt(QuickRun(), attempt, {});
+  EXPECT_THAT(text, HasSubstr("No first token: connect_error: refused ?[2J\n"));
+  EXPECT_EQ(RenderLanes(attempt, {}), "");
+}
+
+TEST(RenderAttempt, MakesHostileNamesHarmlessAtAnyWidth) {
+  const std::string hostile = "\x1b[31mred\n\xff\u202e\u6a21\u578b" + std::string(150, 'x');
+  Attempt attempt = Laned();
+  attempt.condition = hostile;
+  attempt.lanes[0].name = hostile;
+  attempt.counters[hostile] = int64_t{1};
+  attempt.null_reasons["cpu_clock_hz"] = hostile;
+  attempt.state_before[hostile] = {
+      .value = hostile, .proof = hostile, .wanted = hostile, .reached = false, .detail = hostile};
+  attempt.warnings = {{hostile, hostile}};
+  attempt.stream.faults = {hostile};
+  for (int columns = 60; columns <= 120; columns += 7) {
+    const std::string text = RenderAttempt(QuickRun(), attempt, {.columns = columns});
+    EXPECT_THAT(text, Not(HasSubstr("\x1b")));
+    ExpectFits(text, static_cast<size_t>(columns));
+  }
+}
+
+TEST(Sparkline, GoesFromLeastToMostAndMarksFailures) {
+  const double infinite = std::numeric_limits<double>::infinity();
+  EXPECT_EQ(Sparkline(std::vector<double>{1, 2, 3, 4, 5, 6, 7, 8}, 20, false), "_.:-=+*#");
+  EXPECT_EQ(Sparkline(std::vector<double>{1, infinite, 2}, 20, false), "_x#");
+  EXPECT_EQ(Sparkline(std::vector<double>{1, 2}, 20, true), "\u2581\u2588");
+  EXPECT_EQ(Sparkline(std::vector<double>{5, 5}, 20, false), "__");
+  EXPECT_EQ(Sparkline({}, 20, false), "");
+}
+
+TEST(Sparkline, ShowsTheMiddleOfEachGroupWhenThereAreMoreValuesThanMarks) {
+  EXPECT_EQ(Sparkline(std::vector<double>{1, 1, 9, 5, 5, 5}, 2, false), "_#");
 }
 
 TEST(BarCells, SharesItsCellsByTheLargestRemainder) {

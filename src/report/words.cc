@@ -1,11 +1,13 @@
 #include "report/words.h"
 
+#include <algorithm>
 #include <array>
 #include <charconv>
 #include <cmath>
 #include <vector>
 
 #include "base/check.h"
+#include "base/terminal_text.h"
 #include "base/units.h"
 
 namespace rouse::report {
@@ -141,6 +143,17 @@ std::string PercentChange(double ratio) {
   if (std::isinf(ratio)) return "+infinite";
   const double percent = 100 * (ratio - 1);
   return (percent > 0 ? "+" : "") + Decimal(percent, std::abs(percent) < 100 ? 1 : 0) + " %";
+}
+
+std::string StepLines(const std::vector<std::pair<std::string, std::string>>& steps, int columns) {
+  int width = 0;
+  for (const auto& [command, why] : steps) width = std::max(width, DisplayColumns(command));
+  std::string out;
+  for (const auto& [command, why] : steps) {
+    const bool fits = 2 + width + 3 + DisplayColumns(why) <= columns;
+    out += "  " + (fits ? PadRight(command, width + 3) + why : command) + "\n";
+  }
+  return out;
 }
 
 std::string OutcomeWords(const std::map<results::Outcome, int64_t>& outcomes) {

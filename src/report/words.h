@@ -3,6 +3,8 @@
 
 #include <optional>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "report/comparison.h"
 #include "report/sample.h"
@@ -28,5 +30,9 @@ std::string ReasonOf(const Comparison& comparison, const std::optional<stats::In
 // How many attempts, or which margin, would make it another one.
 std::string WouldChange(const Comparison& comparison,
                         const std::optional<stats::Interval>& interval);
+
+// Commands to paste, one a line, never cut or broken; what each is for stands behind it where
+// `columns` allow.
+std::string StepLines(const std::vector<std::pair<std::string, std::string>>& steps, int columns);
 
 }  // namespace rouse::report
