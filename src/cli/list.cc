@@ -21,12 +21,18 @@ namespace {
 using results::RunSummary;
 
 constexpr int64_t kPollNs = 500 * kNsPerMs;
+constexpr int kWideEnough = 72;  // for conditions and words beside the counts
 
 // One line of at most `columns`: the name gives way, the counts stay.
 std::string Row(const RunSummary& run, int columns) {
-  const std::string failed = run.failed == 0 ? "" : ", " + std::to_string(run.failed) + " failed";
-  const std::string counts =
-      "  " + std::to_string(run.attempts) + " in " + std::to_string(run.conditions) + failed;
+  const std::string failed = std::to_string(run.failed);
+  std::string counts = "  " + std::to_string(run.attempts);
+  if (columns < kWideEnough) {
+    counts += run.failed == 0 ? "" : " (" + failed + " x)";
+  } else {
+    counts += " in " + std::to_string(run.conditions);
+    counts += run.failed == 0 ? "" : ", " + failed + " failed";
+  }
   char head[64];
   std::snprintf(head, sizeof head, "%4lld  %s  %-11s  ", static_cast<long long>(run.id),
                 FormatWallTime(run.started_wall_ns).substr(0, 16).c_str(), run.status.c_str());
@@ -47,7 +53,7 @@ void Print(const std::vector<RunSummary>& runs, const CommonFlags& flags, const 
     return;
   }
   const int columns = TerminalOf(flags, fileno(stdout)).columns;
-  const std::string counts = columns < 72 ? "  attempts" : "  attempts in conditions";
+  const std::string counts = columns < kWideEnough ? "  attempts" : "  attempts in conditions";
   std::string head = " run  started (UTC)     status       name";
   std::printf("%s\n", (PadRight(head, columns - DisplayColumns(counts)) + counts).c_str());
   for (const RunSummary& run : runs) std::printf("%s\n", Row(run, columns).c_str());
