@@ -3,10 +3,12 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <cstdlib>
 #include <map>
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/strings.h"
@@ -19,6 +21,8 @@
 #include "lab/experiment.h"
 #include "lab/leftovers.h"
 #include "lab/plan.h"
+#include "lab/plan_adapt.h"
+#include "lab/plan_schema.h"
 #include "lab/schedule.h"
 #include "lab/target.h"
 #include "models/catalog.h"
@@ -43,17 +47,28 @@ struct MeasureFlags {
   std::optional<int64_t> seed;
   std::optional<std::string> idle;
   std::vector<std::string> only;
+  std::vector<std::string> paths;
   std::string database;
   std::string html_file;
   std::optional<std::string> resume;  // "" = the latest run
+  std::string spread;
   bool print_plan = false;
+  bool print_schema = false;
   bool dry_run = false;
 };
+
+std::string PresetNames() {
+  std::string names;
+  for (const lab::Preset& preset : lab::Presets()) {
+    names += (names.empty() ? "" : ", ") + std::string(preset.name);
+  }
+  return names;
+}
 
 void AddFlags(CLI::App& app, MeasureFlags& flags) {
   AddCommonFlags(app, flags.common);
   app.add_option("PLAN", flags.plan_file, "A plan file (TOML); without one, --preset quick");
-  app.add_option("--preset", flags.preset, "A plan inside this program: quick");
+  app.add_option("--preset", flags.preset, "A plan inside this program: " + PresetNames());
   app.add_option("--target", flags.target,
                  "builtin, a URL, or 'cmd:COMMAND {port} {model}' to start a server");
   app.add_option("--model", flags.model, "A model that `rouse models` lists, or a GGUF file");
@@ -64,6 +79,9 @@ void AddFlags(CLI::App& app, MeasureFlags& flags) {
   app.add_option("--seed", flags.seed, "Draws the order; drawn and printed when not given")
       ->check(CLI::NonNegativeNumber);
   app.add_option("--idle", flags.idle, "Idle times instead of the plan's: 0s,1m,10m,1h");
+  app.add_option("--path", flags.paths,
+                 "NAME=DIR: a directory that conditions may load the model's file from (may be "
+                 "given again)");
   app.add_option("--db", flags.database,
                  "Results database (default $ROUSE_DB, else ~/.local/share/rouse/rouse.sqlite)");
   app.add_option("--html", flags.html_file,
@@ -74,8 +92,13 @@ void AddFlags(CLI::App& app, MeasureFlags& flags) {
       ->expected(0, 1)
       ->option_text("[RUN]");
   app.add_flag("--print-plan", flags.print_plan, "Print the plan, to edit it; run nothing");
+  app.add_flag("--print-schema", flags.print_schema,
+               "Print the JSON Schema of plan files, for editors; run nothing");
   app.add_flag("--dry-run", flags.dry_run,
-               "Print the schedule, the states and their proofs; run nothing");
+               "Print schedule, states, proofs and the smallest visible effect; run nothing");
+  app.add_option("--spread", flags.spread,
+                 "With --dry-run: how much single attempts vary, such as 10%, instead of what the "
+                 "latest run of the plan tells");
   app.footer(
       "Every state is set and read back before its request; what was not reached is said.\n"
       "Ctrl-C keeps what was measured. Exit status: 0 done (hypotheses adopted), 1 a hypothesis\n"
@@ -94,32 +117,28 @@ lab::PlanOverrides Overrides(const MeasureFlags& flags) {
   if (flags.seed) overrides.seed = static_cast<uint64_t>(*flags.seed);
   overrides.only = flags.only;
   overrides.idle = flags.idle;
+  overrides.paths = flags.paths;
   return overrides;
 }
 
-Result<lab::Plan> ChoosePlan(const MeasureFlags& flags) {
+Result<lab::AdaptedPlan> ChoosePlan(const MeasureFlags& flags) {
   if (!flags.plan_file.empty() && !flags.preset.empty()) {
     return Error(ErrorCode::kUsage, "measure: give a plan file or --preset, not both");
   }
-  Result<lab::Plan> plan = Error(ErrorCode::kInternal, "no plan");
-  if (!flags.plan_file.empty()) {
-    plan = lab::LoadPlan(flags.plan_file);
-    // A plan that cannot be read is the command's fault, whatever the reason: nothing was run.
-    if (!plan.ok() && plan.error().code() != ErrorCode::kUsage) {
-      return Error(ErrorCode::kUsage, plan.error().message());
-    }
-  } else {
-    const std::string name = flags.preset.empty() ? "quick" : flags.preset;
-    ASSIGN_OR_RETURN(const lab::Preset preset, lab::FindPreset(name));
-    plan = lab::ParsePlan(preset.toml, "preset " + name);
+  if (flags.plan_file.empty()) {
+    ASSIGN_OR_RETURN(const lab::Preset preset,
+                     lab::FindPreset(flags.preset.empty() ? "quick" : flags.preset));
+    return lab::PlanFromPreset(preset, Overrides(flags));
   }
-  if (!plan.ok()) return plan.error();
+  Result<lab::Plan> plan = lab::LoadPlan(flags.plan_file);
+  // A plan that cannot be read is the command's fault, whatever the reason: nothing was run.
+  if (!plan.ok()) return Error(ErrorCode::kUsage, plan.error().message());
   RETURN_IF_ERROR(lab::ApplyOverrides(Overrides(flags), *plan));
-  return plan;
+  return lab::AdaptedPlan{.plan = *std::move(plan), .left_out = {}};
 }
 
 // The plan of the run that is to be resumed is the one that it was stored with.
-Result<lab::Plan> StoredPlan(const MeasureFlags& flags, int64_t& run_id) {
+Result<lab::AdaptedPlan> StoredPlan(const MeasureFlags& flags, int64_t& run_id) {
   if (!flags.plan_file.empty() || !flags.preset.empty() || Overrides(flags).Any()) {
     return Error(ErrorCode::kUsage,
                  "measure: --resume goes on with the stored plan; it takes no other plan, and no "
@@ -143,7 +162,7 @@ Result<lab::Plan> StoredPlan(const MeasureFlags& flags, int64_t& run_id) {
     return Error(ErrorCode::kUsage, "run " + std::to_string(run_id) + " has no plan to go on with");
   }
   ASSIGN_OR_RETURN(lab::Plan plan, lab::ParsePlan(run.plan_toml, title));
-  return plan;
+  return lab::AdaptedPlan{.plan = std::move(plan), .left_out = {}};
 }
 
 std::optional<int64_t> ModelBytes(const lab::Plan& plan) {
@@ -151,12 +170,43 @@ std::optional<int64_t> ModelBytes(const lab::Plan& plan) {
   return model.ok() ? std::optional<int64_t>(model->bytes) : std::nullopt;
 }
 
-void DryRun(const lab::Plan& plan, uint64_t seed, bool json) {
-  const std::vector<lab::ScheduledAttempt> schedule = lab::MakeSchedule(plan, seed);
-  const int64_t eta_ns = lab::EstimateRunNs(plan, schedule, ModelBytes(plan));
-  const std::string text = json ? lab::ScheduleJson(plan, seed, schedule, eta_ns)
-                                : lab::ScheduleText(plan, seed, schedule, eta_ns);
+// "10%" -> 0.1.
+Result<std::optional<double>> ParseSpread(const std::string& text) {
+  if (text.empty()) return std::optional<double>();
+  char* end = nullptr;
+  const double percent = std::strtod(text.c_str(), &end);
+  if (std::string_view(end) == "%" && percent > 0 && percent <= 1000) {
+    return std::optional<double>(percent / 100);
+  }
+  return Error(ErrorCode::kUsage,
+               "measure: --spread takes a share above 0 such as 10%, not \"" + text + "\"");
+}
+
+// An earlier run, where the database has one. Without a database there is none: nothing is made.
+std::optional<lab::Pilot> StoredPilot(const MeasureFlags& flags, const lab::Plan& plan) {
+  const Result<std::string> path = results::StorePath(flags.database);
+  if (!path.ok()) return std::nullopt;
+  Result<results::Store> store = results::Store::Open(*path, results::OpenMode::kReadOnly);
+  if (!store.ok()) return std::nullopt;
+  const Result<std::optional<lab::Pilot>> pilot = lab::FindPilot(*store, plan);
+  return pilot.ok() ? *pilot : std::nullopt;
+}
+
+int ShowDryRun(const MeasureFlags& flags, const lab::AdaptedPlan& adapted, uint64_t seed) {
+  const lab::Plan& plan = adapted.plan;
+  const Result<std::optional<double>> spread = ParseSpread(flags.spread);
+  if (!spread.ok()) return Fail(spread.error());
+  lab::DryRun run{.seed = seed,
+                  .schedule = lab::MakeSchedule(plan, seed),
+                  .eta_ns = 0,
+                  .effects = {},
+                  .left_out = adapted.left_out};
+  run.eta_ns = lab::EstimateRunNs(plan, run.schedule, ModelBytes(plan));
+  run.effects = lab::SmallestEffects(plan, StoredPilot(flags, plan), *spread);
+  const std::string text =
+      flags.common.json ? lab::ScheduleJson(plan, run) : lab::ScheduleText(plan, run);
   std::fputs(text.c_str(), stdout);
+  return 0;
 }
 
 std::map<std::string, std::string> EngineFacts() {
@@ -277,10 +327,9 @@ int Measure(const MeasureFlags& flags, const lab::Plan& plan, uint64_t seed,
   if (!result.ok()) return Fail(result.error());
   Print(flags, *result, *path);
   if (!flags.html_file.empty()) {
-    const Status written =
-        WriteHtmlFile(flags.html_file, report::PageHtml(report::PageTitle(result->run),
-                                                        report::PageJson(result->run,
-                                                                         result->attempts)));
+    const Status written = WriteHtmlFile(
+        flags.html_file, report::PageHtml(report::PageTitle(result->run),
+                                          report::PageJson(result->run, result->attempts)));
     if (!written.ok()) return Fail(written.error());
     progress.Line("wrote " + flags.html_file + "; open it in a browser");
   }
@@ -302,9 +351,15 @@ int RunMeasure(int argc, const char* const* argv) {
   MeasureFlags flags;
   AddFlags(app, flags);
   if (const std::optional<int> status = ParseArguments(app, argc, argv)) return *status;
+  if (flags.print_schema) {
+    std::fputs(lab::PlanSchemaJson().c_str(), stdout);
+    return 0;
+  }
   int64_t run_id = 0;
-  const Result<lab::Plan> plan = flags.resume ? StoredPlan(flags, run_id) : ChoosePlan(flags);
-  if (!plan.ok()) return Fail(plan.error());
+  const Result<lab::AdaptedPlan> adapted =
+      flags.resume ? StoredPlan(flags, run_id) : ChoosePlan(flags);
+  if (!adapted.ok()) return Fail(adapted.error());
+  const lab::Plan* const plan = &adapted->plan;
   if (flags.print_plan) {
     std::fputs(plan->toml.c_str(), stdout);
     return 0;
@@ -313,9 +368,9 @@ int RunMeasure(int argc, const char* const* argv) {
     if (const Status page = report::CheckPage(); !page.ok()) return Fail(page.error());
   }
   const uint64_t seed = plan->seed ? *plan->seed : lab::DrawSeed();
-  if (flags.dry_run) {
-    DryRun(*plan, seed, flags.common.json);
-    return 0;
+  if (flags.dry_run) return ShowDryRun(flags, *adapted, seed);
+  if (!adapted->left_out.empty() && !flags.common.quiet) {
+    std::fputs(("On this target:\n" + lab::LeftOutText(adapted->left_out)).c_str(), stderr);
   }
   return Measure(flags, *plan, seed, flags.resume ? std::optional<int64_t>(run_id) : std::nullopt);
 }

@@ -1,7 +1,7 @@
 #include "lab/attempt.h"
 
 #include <algorithm>
-#include <cerrno>
+#include <charconv>
 #include <cstdlib>
 #include <nlohmann/json.hpp>
 
@@ -9,6 +9,7 @@
 #include "lab/attempt_loads.h"
 #include "lab/checks.h"
 #include "lab/command_line.h"
+#include "lab/companions.h"
 #include "lab/counters.h"
 #include "lab/exchange_mapping.h"
 #include "lab/idle_watch.h"
@@ -24,11 +25,11 @@ using results::Outcome;
 
 constexpr int64_t kQuietLimitNs = 2 * kNsPerSecond;
 constexpr int64_t kSettleNs = 300 * kNsPerMs;
-constexpr int64_t kFastRetryNs = 2 * kNsPerMs;   // in the first second, then
-constexpr int64_t kSlowRetryNs = 10 * kNsPerMs;  // as the contract has it
+constexpr int64_t kDeathPollNs = 2 * kNsPerMs;
 constexpr int64_t kPrimerRetryNs = 20 * kNsPerMs;
 constexpr size_t kListedTriesLimit = 1000;
 constexpr int kPortTries = 3;
+constexpr int64_t kBurstLeadNs = 5 * kNsPerMs;
 // A prompt that must stay short says itself where the salt goes, and gets no more than these.
 constexpr std::string_view kSaltPlace = "{salt}";
 constexpr size_t kPlacedSaltDigits = 3;
@@ -47,13 +48,6 @@ bool TakesMessages(wire::Api api) {
          api != wire::Api::kLlamaCompletion;
 }
 
-// The server is there but not ready, or not there yet: to be tried again while it starts.
-bool IsStarting(const wire::Exchange& exchange) {
-  if (exchange.http_status == 503) return true;
-  return exchange.outcome == wire::Outcome::kConnectError &&
-         exchange.connection.connect_errno == ECONNREFUSED;
-}
-
 struct Sent {
   wire::Exchange exchange;
   MonoTime intended;
@@ -63,6 +57,12 @@ struct Sent {
   // have been ready.
   std::optional<int64_t> uncertainty_ns;
   std::vector<results::Lane> tries_made;
+};
+
+// The measured request's place among those that are sent with it.
+struct Burst {
+  Companions companions;
+  int64_t place = 0;
 };
 
 void RecordTry(const wire::Exchange& exchange, Sent& sent) {
@@ -91,8 +91,7 @@ void SendWhileStarting(AttemptContext& context, int64_t timeout_ns, Sent& sent) 
     RecordTry(sent.exchange, sent);
     const int64_t waited_ns = clock.Now() - sent.intended;
     if (waited_ns > timeout_ns || Interrupted(context) || !context.states.target.Alive()) break;
-    const int64_t pause_ns = waited_ns < kNsPerSecond ? kFastRetryNs : kSlowRetryNs;
-    clock.SleepUntil(tried + pause_ns);
+    clock.SleepUntil(tried + RetryPauseNs(waited_ns));
     ++sent.tries;
   }
   if (!sent.first_accepted_ns && sent.exchange.marks.connected) {
@@ -102,15 +101,23 @@ void SendWhileStarting(AttemptContext& context, int64_t timeout_ns, Sent& sent) 
 
 // Steps 5 to 7. An Error is a process that could not be spawned.
 Result<Sent> Send(AttemptContext& context, const Condition& condition, const SendSetup& setup,
-                  int64_t timeout_ns) {
+                  Burst& burst) {
+  const int64_t timeout_ns = context.states.plan.timeout_ns;
   Sent sent;
   context.sender.KeepConnection(setup.reuse_connection);
   if (setup.spawn_at_send) {
     ASSIGN_OR_RETURN(sent.intended, context.states.target.Spawn(condition.target_args));
     context.states.running_args = condition.target_args;
+    context.states.running_path = condition.path;
+    burst.companions.Go(sent.intended, true);
     SendWhileStarting(context, timeout_ns, sent);
   } else {
     sent.intended = context.states.clock.Now();
+    if (condition.concurrency > 1) {
+      // Every thread is awake by then.
+      burst.companions.Go(sent.intended + kBurstLeadNs, false);
+      sent.intended = sent.intended + kBurstLeadNs + burst.place * kBurstStepNs;
+    }
     sent.exchange = context.sender.Perform(sent.intended, context.interrupt);
   }
   return sent;
@@ -124,7 +131,7 @@ bool TargetDied(AttemptContext& context, Outcome outcome) {
   const MonoTime deadline = context.states.clock.Now() + kSettleNs;
   while (context.states.clock.Now() < deadline) {
     if (!context.states.target.Alive()) return true;
-    context.states.clock.SleepFor(kFastRetryNs);
+    context.states.clock.SleepFor(kDeathPollNs);
   }
   return false;
 }
@@ -195,6 +202,25 @@ std::optional<int64_t> FileBytes(AttemptContext& context) {
   return share.ok() ? std::optional<int64_t>(share->file_bytes) : std::nullopt;
 }
 
+// The same for all conditions of a block and for nothing else: drawn from the plan's hash.
+uint64_t BlockSalt(const Plan& plan, int64_t block) {
+  uint64_t state = 0;
+  const std::string hash = PlanHash(plan).substr(0, 16);
+  std::from_chars(hash.data(), hash.data() + hash.size(), state, 16);
+  return SplitMix64(state + static_cast<uint64_t>(block)).Below(kSalts);
+}
+
+// Whether two answers are the same is told by their hash; the text is kept only when the plan asks.
+void StoreAnswer(const wire::Exchange& exchange, bool keep, Attempt& attempt) {
+  const std::string answer = exchange.reasoning_text + exchange.content_text;
+  if (answer.empty()) return;
+  nlohmann::json extra = nlohmann::json::parse(attempt.extra_json, nullptr, false);
+  if (!extra.is_object()) extra = nlohmann::json::object();
+  extra["answer_sha256"] = Sha256Hex(answer);
+  if (keep) extra["answer"] = answer;
+  attempt.extra_json = extra.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+}
+
 // A state that the answer itself refutes (a prefix that was cached after all, a connection that had
 // been closed) makes the attempt no sample of its condition; what was seen of it stays.
 void JudgeAfter(Attempt& attempt) {
@@ -211,7 +237,12 @@ class Runner {
       : context_(context),
         condition_(context.states.plan.conditions[scheduled.condition]),
         scheduled_(scheduled),
-        loads_(context.states, condition_) {}
+        loads_(context.states, condition_) {
+    context_.states.block_salt.reset();
+    if (context_.states.plan.salt_per_block) {
+      context_.states.block_salt = BlockSalt(context_.states.plan, scheduled.block);
+    }
+  }
 
   Attempt Run() {
     Fill();
@@ -219,32 +250,38 @@ class Runner {
     if (!PrepareState()) return std::move(attempt_);
     const wire::RequestSpec spec =
         MakeRequest(context_.states.plan, context_.states.target, preparation_.setup);
-    const Status prepared = context_.sender.Prepare(spec);
-    if (!prepared.ok()) {
-      return End(Outcome::kConnectError, prepared.error().message());
-    }
-    const CounterSnapshot before =
-        ReadCounters(context_.proc, context_.states.target.Tree(), context_.disk);
+    Status prepared = context_.sender.Prepare(spec);
+    if (prepared.ok()) prepared = PrepareBurst();
+    if (!prepared.ok()) return End(Outcome::kConnectError, prepared.error().message());
+    const std::string disk = condition_.path.empty()
+                                 ? context_.disk
+                                 : DiskOf(context_.proc, context_.states.target.model_file());
+    const CounterSnapshot before = ReadCounters(context_.proc, context_.states.target.Tree(), disk);
     attempt_.started_wall_ns = WallNowNs();
     attempt_.suspended_ns = SuspendedNs();
     loads_.MarkSend();
-    const Result<Sent> sent =
-        Send(context_, condition_, preparation_.setup, context_.states.plan.timeout_ns);
+    const Result<Sent> sent = Send(context_, condition_, preparation_.setup, burst_);
     if (!sent.ok()) return End(Outcome::kTargetExited, sent.error().message());
     StoreExchange(sent->exchange, attempt_);
+    StoreAnswer(sent->exchange, context_.states.plan.keep_answer, attempt_);
     if (preparation_.setup.spawn_at_send) {
       attempt_.tries = sent->tries;
       attempt_.uncertainty_ns = sent->uncertainty_ns;
     }
     const bool died = TargetDied(context_, attempt_.outcome);
     const std::vector<int> tree = died ? std::vector<int>() : context_.states.target.Tree();
-    StoreCounters(before, ReadCounters(context_.proc, tree, context_.disk),
+    StoreCounters(before, ReadCounters(context_.proc, tree, disk),
                   HasProcess(context_) || !before.tree.processes.empty(), attempt_);
     StoreTimeline(context_, *sent, preparation_.setup.spawn_at_send, attempt_);
+    // Their answers end before the server is asked anything else.
+    const std::vector<Companions::Seen> companions = burst_.companions.Finish(died);
     if (died && attempt_.outcome != Outcome::kOk) {
       MarkTargetExited(context_, attempt_);
     } else {
       attempt_.state_after = ReadAfter(context_.states, condition_, preparation_, attempt_);
+    }
+    if (condition_.concurrency > 1) {
+      StoreCompanions(companions, burst_.place, sent->intended, attempt_);
     }
     loads_.End(sent->intended, sent->exchange.marks.end.value_or(context_.states.clock.Now()),
                attempt_);
@@ -268,6 +305,21 @@ class Runner {
     attempt_.position = scheduled_.position;
     attempt_.api = context_.states.plan.target.api;
     attempt_.idle_ns = condition_.idle_ns.value_or(0);
+  }
+
+  // The others of a burst: the same request with salts of their own.
+  Status PrepareBurst() {
+    if (condition_.concurrency == 1) return {};
+    burst_.place = static_cast<int64_t>(context_.states.next_salt() %
+                                        static_cast<uint64_t>(condition_.concurrency));
+    std::vector<wire::RequestSpec> requests;
+    for (int64_t i = 1; i < condition_.concurrency; ++i) {
+      SendSetup setup = preparation_.setup;
+      setup.salt_text = SaltText(context_.states.next_salt());
+      requests.push_back(MakeRequest(context_.states.plan, context_.states.target, setup));
+    }
+    return burst_.companions.Prepare(requests, burst_.place, context_.make_sender,
+                                     context_.interrupt);
   }
 
   Attempt End(Outcome outcome, const std::string& detail) {
@@ -343,54 +395,31 @@ class Runner {
   MachineClocks start_;
   AttemptLoads loads_;
   Preparation preparation_;
+  Burst burst_;
   Attempt attempt_;
-};
-
-class WireSender : public Sender {
- public:
-  Status Prepare(const wire::RequestSpec& spec) override {
-    ASSIGN_OR_RETURN(request_, wire::Prepare(spec));
-    return {};
-  }
-
-  wire::Exchange Perform(std::optional<MonoTime> intended_send,
-                         const std::atomic<bool>* interrupt) override {
-    CHECK(request_.has_value());
-    return wire::Perform(*request_, {.intended_send = intended_send, .interrupt = interrupt},
-                         keep_ ? &connection_ : nullptr);
-  }
-
-  void KeepConnection(bool keep) override {
-    if (keep_ && !keep) connection_.Close();
-    keep_ = keep;
-  }
-
- private:
-  std::optional<wire::PreparedRequest> request_;
-  wire::Connection connection_;
-  bool keep_ = false;
 };
 
 }  // namespace
 
 wire::RequestSpec MakeRequest(const Plan& plan, Target& target, const SendSetup& setup) {
   wire::RequestSpec spec;
+  const std::string& prompt = setup.prompt.empty() ? plan.prompt : setup.prompt;
   spec.url = target.url();
   spec.api = wire::ApiFromName(plan.target.api);
   spec.model = target.request_model();
   const bool takes_messages = TakesMessages(spec.api.value_or(wire::Api::kOpenAiChat));
-  if (plan.prompt.find(kSaltPlace) != std::string::npos) {
+  if (prompt.find(kSaltPlace) != std::string::npos) {
     const std::string digits = setup.salt_text.substr(0, kPlacedSaltDigits);
-    spec.prompt = ReplaceAll(plan.prompt, kSaltPlace, digits);
+    spec.prompt = ReplaceAll(prompt, kSaltPlace, digits);
     if (takes_messages) spec.messages = {{.role = "user", .content = spec.prompt}};
     if (takes_messages) spec.prompt.clear();
   } else if (takes_messages) {
     spec.messages = {{.role = "system", .content = setup.salt_text},
-                     {.role = "user", .content = plan.prompt}};
+                     {.role = "user", .content = prompt}};
   } else {
-    spec.prompt = setup.salt_text + "\n" + plan.prompt;
+    spec.prompt = setup.salt_text + "\n" + prompt;
   }
-  spec.max_tokens = plan.max_tokens;
+  spec.max_tokens = setup.max_tokens.value_or(plan.max_tokens);
   spec.timeouts.total_ns = plan.timeout_ns;
   nlohmann::json extra = nlohmann::json::object();
   if (target.tells_timeline()) extra["rouse_timeline"] = true;
@@ -435,7 +464,5 @@ Attempt RunAttempt(AttemptContext& context, const ScheduledAttempt& scheduled) {
     if (!port_taken || i == kPortTries) return attempt;
   }
 }
-
-std::unique_ptr<Sender> MakeSender() { return std::make_unique<WireSender>(); }
 
 }  // namespace rouse::lab

@@ -4,6 +4,7 @@
 
 #include "base/units.h"
 #include "lab/targets.h"
+#include "models/catalog.h"
 
 namespace rouse::lab {
 namespace {
@@ -27,6 +28,10 @@ LoadSpec BackgroundSpec(StateContext& context, const std::string& background) {
   spec.api = context.plan.target.api;
   spec.model = context.target.request_model();
   spec.headers_env = context.plan.target.headers_env;
+  if (background != "model") return spec;
+  // Another one than the target's, where there is one: two servers of one file share its pages.
+  const Result<models::ModelFile> other = models::Resolve(models::kDefaultModel);
+  spec.other_model = other.ok() ? other->path : spec.disk_file;
   return spec;
 }
 
@@ -133,7 +138,8 @@ void AttemptLoads::EndBackground(MonoTime from, MonoTime to, results::Attempt& a
     reading.reached = bytes && *bytes > 0;
     if (bytes) reading.detail = FormatBytes(*bytes);
   } else {
-    reading.proof = "requests that its streams were answered";
+    reading.proof = reading.wanted == "model" ? "requests that the other server answered"
+                                              : "requests that its streams were answered";
     const std::optional<int64_t> count = report.ok() ? report->requests_answered : std::nullopt;
     reading.reached = count.value_or(0) > 0;
     if (count) reading.detail = std::to_string(*count) + " answered";

@@ -17,6 +17,7 @@
 
 #include "base/strings.h"
 #include "base/units.h"
+#include "lab/control.h"
 #include "os/cgroup.h"
 #include "os/proc_root.h"
 #include "os/proc_status.h"
@@ -31,6 +32,7 @@ using Json = nlohmann::json;
 constexpr int64_t kSentinelPeriodNs = 10 * kNsPerMs;
 constexpr size_t kSentinelUnitsLeast = 5;
 constexpr int64_t kStopGraceNs = 5 * kNsPerSecond;
+constexpr int64_t kServerPollNs = 20 * kNsPerMs;
 
 int64_t MedianOf(std::vector<int64_t> values) {
   std::sort(values.begin(), values.end());
@@ -46,6 +48,11 @@ class Worker {
  public:
   static Result<Worker> Start(const std::vector<std::string>& arguments,
                               const std::string& cgroup_directory, MonoTime deadline);
+  // A server of ours with this model, on a port of its own choice, when the model is loaded.
+  static Result<Worker> StartServer(const std::string& model, MonoTime deadline);
+
+  // Of such a server.
+  const std::string& url() const { return url_; }
 
   int pid() const { return child_.pid(); }
 
@@ -53,27 +60,68 @@ class Worker {
   Result<Json> Finish(MonoTime deadline);
 
  private:
+  // Runs this program with these arguments.
+  static Result<Worker> Launch(const std::vector<std::string>& arguments,
+                               const std::string& cgroup_directory);
   Result<std::string> ReadLine(MonoTime deadline);
+  Result<bool> HasLoaded(MonoTime deadline) const;
 
   os::Child child_;
   std::string pending_;
+  std::string url_;
 };
 
-Result<Worker> Worker::Start(const std::vector<std::string>& arguments,
-                             const std::string& cgroup_directory, MonoTime deadline) {
+Result<Worker> Worker::Launch(const std::vector<std::string>& arguments,
+                              const std::string& cgroup_directory) {
   os::SpawnOptions options;
   // By its path: /proc/self/exe would be the warden's own.
   std::array<char, 4096> path{};
   const ssize_t length = readlink("/proc/self/exe", path.data(), path.size() - 1);
   if (length <= 0) return Error::FromErrno(errno, "cannot read /proc/self/exe");
-  options.argv = {std::string(path.data(), static_cast<size_t>(length)), "worker"};
+  options.argv = {std::string(path.data(), static_cast<size_t>(length))};
   options.argv.insert(options.argv.end(), arguments.begin(), arguments.end());
   options.stdout_to = os::OutputTo::Pipe();
   options.cgroup_directory = cgroup_directory;
   options.remove_cgroup = !cgroup_directory.empty();
-
+  // A key of the user's own server is not for ours.
+  options.environment_removed = {"ROUSE_API_KEY"};
   Worker worker;
   ASSIGN_OR_RETURN(worker.child_, os::Spawn(options));
+  return worker;
+}
+
+Result<Worker> Worker::StartServer(const std::string& model, MonoTime deadline) {
+  ASSIGN_OR_RETURN(Worker worker, Launch({"serve", "--model", model, "--host", "127.0.0.1",
+                                          "--port", "0", "--context", "512", "--quiet"},
+                                         ""));
+  const Result<std::string> line = worker.ReadLine(deadline);
+  if (!line.ok()) return line.error().WithContext("the other server did not start");
+  const Json ready = Json::parse(*line, nullptr, false);
+  if (!ready.is_object() || !ready.contains("port") || !ready["port"].is_number_integer()) {
+    return Error(ErrorCode::kState, "the other server did not start: " + *line);
+  }
+  worker.url_ = "http://127.0.0.1:" + std::to_string(ready["port"].get<int>());
+  for (;;) {
+    ASSIGN_OR_RETURN(const bool loaded, worker.HasLoaded(deadline));
+    if (loaded) return worker;
+    if (MonoNow() >= deadline) {
+      return Error(ErrorCode::kTimeout, "the other server did not load its model in time");
+    }
+    RealClock().SleepFor(kServerPollNs);
+  }
+}
+
+Result<bool> Worker::HasLoaded(MonoTime deadline) const {
+  ASSIGN_OR_RETURN(const ControlReply reply, CallControl(url_, "GET", "/health", "", deadline));
+  if (reply.body.find("load failed") == std::string::npos) return reply.status == 200;
+  return Error(ErrorCode::kState, "the other server could not load its model: " + reply.body);
+}
+
+Result<Worker> Worker::Start(const std::vector<std::string>& arguments,
+                             const std::string& cgroup_directory, MonoTime deadline) {
+  std::vector<std::string> words = {"worker"};
+  words.insert(words.end(), arguments.begin(), arguments.end());
+  ASSIGN_OR_RETURN(Worker worker, Launch(words, cgroup_directory));
   const Result<std::string> line = worker.ReadLine(deadline);
   const std::string what = "the load \"" + arguments.front() + "\" did not start";
   if (!line.ok()) return line.error().WithContext(what);
@@ -161,7 +209,11 @@ class ProcessLoads : public Loads {
  public:
   Status Start(const LoadSpec& spec, MonoTime deadline) {
     // The background first: it must not be what the ballast pushes out.
-    const std::vector<std::string> arguments = BackgroundArguments(spec);
+    std::vector<std::string> arguments = BackgroundArguments(spec);
+    if (spec.background == "model") {
+      ASSIGN_OR_RETURN(server_, Worker::StartServer(spec.other_model, deadline));
+      arguments = {"requests", server_->url(), "openai-chat", "", "2"};
+    }
     if (!arguments.empty()) {
       ASSIGN_OR_RETURN(background_, Worker::Start(arguments, "", deadline));
       background_name_ = spec.background;
@@ -207,6 +259,8 @@ class ProcessLoads : public Loads {
     LoadReport report;
     std::optional<Worker> ballast = std::exchange(ballast_, std::nullopt);
     std::optional<Worker> background = std::exchange(background_, std::nullopt);
+    // Ended when this returns, after the requests to it.
+    const std::optional<Worker> server = std::exchange(server_, std::nullopt);
     if (background) {
       ASSIGN_OR_RETURN(const Json told, background->Finish(deadline));
       if (told.contains("answered")) report.requests_answered = told["answered"].get<int64_t>();
@@ -222,6 +276,7 @@ class ProcessLoads : public Loads {
 
   std::optional<Worker> ballast_;
   std::optional<Worker> background_;
+  std::optional<Worker> server_;  // of the other model
   std::string background_name_;
   Group group_;
 };

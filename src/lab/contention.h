@@ -18,7 +18,7 @@ namespace rouse::lab {
 // What is to run beside one attempt.
 struct LoadSpec {
   std::optional<int64_t> ballast_bytes;
-  std::string background = "none";  // none, cpu, disk, requests
+  std::string background = "none";  // none, cpu, disk, requests, model
   // For `disk`: the file that is read with O_DIRECT.
   std::string disk_file;
   // For `requests`: the server under test, and what asks it.
@@ -26,6 +26,8 @@ struct LoadSpec {
   std::string api;
   std::string model;
   std::map<std::string, std::string> headers_env;  // header -> environment variable
+  // For `model`: the file that another server of ours has loaded and answers requests with.
+  std::string other_model = {};
 };
 
 // What the kernel says of the load processes; read without touching the server. Totals since their

@@ -3,6 +3,7 @@
 // into one log, in order.
 #pragma once
 
+#include <algorithm>
 #include <deque>
 #include <functional>
 #include <nlohmann/json.hpp>
@@ -37,7 +38,7 @@ class FakeTarget : public Target {
   TargetKind kind() const override { return kind_; }
   std::string url() const override { return "http://127.0.0.1:" + std::to_string(port); }
   std::string request_model() const override { return ""; }
-  std::string model_file() const override { return file; }
+  std::string model_file() const override { return moved_to.empty() ? file : moved_to; }
   bool tells_timeline() const override { return kind_ == TargetKind::kBuiltin; }
 
   Result<MonoTime> Spawn(const std::vector<std::string>& args) override {
@@ -74,6 +75,16 @@ class FakeTarget : public Target {
     return ProcessIdentity{.pid = pid, .start_ticks = 100 + pid};
   }
   std::vector<int> Tree() override { return {}; }
+  std::vector<CommandLine> CommandLines() override {
+    if (!alive) return {};
+    CommandLine line{.pid = pid, .words = {"server", "--model", model_file()}};
+    if (!drops_args) line.words.insert(line.words.end(), last_args.begin(), last_args.end());
+    return {line};
+  }
+  Status UseModelFile(const std::string& path) override {
+    moved_to = path;
+    return {};
+  }
   std::string ExitText() override { return exit_text; }
   std::string LogTail() override { return log_tail; }
   Status LoadModel(MonoTime) override {
@@ -108,6 +119,8 @@ class FakeTarget : public Target {
   int pid = 10;
   int port = 1000;
   std::string file = "/model.gguf";
+  std::string moved_to;
+  bool drops_args = false;  // as a wrapper that does not pass them on
   std::vector<std::string> last_args;
   std::string spawn_error;
   std::string dies_with;  // the next spawned process ends at once, like this
@@ -145,9 +158,25 @@ class FakePageCache : public PageCache {
     return {};
   }
   std::vector<int> Mappers(const std::string&) override { return {}; }
+  Result<std::unique_ptr<PageLock>> Lock(const std::string&) override {
+    log_.push_back("lock");
+    if (!lock_error.empty()) return Error(ErrorCode::kPermission, lock_error);
+    ratio = 1;
+    class Held : public PageLock {
+     public:
+      explicit Held(int64_t bytes) : bytes_(bytes) {}
+      int64_t locked_bytes() const override { return bytes_; }
+
+     private:
+      int64_t bytes_;
+    };
+    return std::unique_ptr<PageLock>(std::make_unique<Held>(locked_bytes));
+  }
 
   double ratio = 1;
   std::string why_stays;
+  std::string lock_error;
+  int64_t locked_bytes = 100'000'000;
   std::string read_error;
 
  private:
@@ -175,6 +204,7 @@ class FakeSender : public Sender {
   wire::Exchange Perform(std::optional<MonoTime> intended,
                          const std::atomic<bool>* /*interrupt*/) override {
     log_.push_back(intended ? "send" : "primer");
+    if (intended && *intended > clock_.now) clock_.now = *intended;
     if (!intended || scripts.empty()) return Answer(intended.value_or(clock_.Now()));
     const Script script = scripts.front();
     scripts.pop_front();
@@ -190,6 +220,7 @@ class FakeSender : public Sender {
     const nlohmann::json extra = nlohmann::json::parse(spec_.extra_body_json, nullptr, false);
     const bool may_cache = !extra.is_object() || extra.value("cache_prompt", true);
     const std::string& salt = spec_.messages.front().content;
+    last_system_message = salt;
     wire::Exchange exchange;
     exchange.outcome = wire::Outcome::kOk;
     exchange.http_status = 200;
@@ -204,7 +235,12 @@ class FakeSender : public Sender {
     marks.last_token = marks.end = clock_.Now() + 1'000;
     exchange.first_token_channel = wire::Channel::kContent;
     exchange.connection.reused = reused;
+    exchange.content_text = "blue";
+    const std::string& text = spec_.messages.back().content;
     exchange.usage.prompt_tokens = 30;
+    if (counts_words) {
+      exchange.usage.prompt_tokens = 30 + std::count(text.begin(), text.end(), ' ') * 13 / 10;
+    }
     exchange.usage.cached_tokens = forced_cached.value_or(!may_cache || last_salt_.empty() ? 0
                                                           : salt == last_salt_             ? 29
                                                                                : template_tokens);
@@ -219,6 +255,8 @@ class FakeSender : public Sender {
   std::optional<int64_t> forced_cached;
   int64_t template_tokens = 0;  // before the salt
   int64_t answer_ns = 70'000'000;
+  bool counts_words = false;  // prompt tokens as a tokenizer of 1.3 a word would count
+  std::string last_system_message;
 
  private:
   FakeClock& clock_;
@@ -259,7 +297,8 @@ struct Bench {
                            .sender = sender,
                            .proc = os::ProcRoot::Real(),
                            .interrupt = &interrupt,
-                           .disk = {}};
+                           .disk = {},
+                           .make_sender = make_sender};
     return context;
   }
 
@@ -279,6 +318,7 @@ struct Bench {
   FakeSender sender;
   std::atomic<bool> interrupt = false;
   uint64_t salt = 0;
+  SenderMaker make_sender = MakeSender;
 };
 
 }  // namespace rouse::lab

@@ -36,7 +36,7 @@ constexpr std::array<LayerRow, kLayerCount> kLayers{{
      .default_value = "running"},
     {.layer = Layer::kPageCache,
      .name = "page_cache",
-     .words = "warm cold",
+     .words = "warm cold locked",
      .extra = "or the resident share of the leading part, such as 0.5",
      .default_value = "warm"},
     {.layer = Layer::kCompileCache,
@@ -51,7 +51,7 @@ constexpr std::array<LayerRow, kLayerCount> kLayers{{
      .default_value = "none"},
     {.layer = Layer::kBackground,
      .name = "background",
-     .words = "none cpu disk requests",
+     .words = "none cpu disk requests model",
      .extra = "",
      .default_value = "none"},
 }};
@@ -126,7 +126,7 @@ Result<std::string> NormalizeLayerValue(Layer layer, std::string_view text) {
 }
 
 double WantedPageCacheShare(std::string_view value) {
-  if (value == "warm") return 1;
+  if (value == "warm" || value == kLockedPages) return 1;
   if (value == "cold") return 0;
   const std::optional<double> share = ParseShare(value);
   CHECK(share.has_value());

@@ -52,7 +52,10 @@ bool CanSet(const LayerRow& row, TargetKind kind);
 // error of kUsage. `text` is what the plan says (a number is passed as its shortest text).
 Result<std::string> NormalizeLayerValue(Layer layer, std::string_view text);
 
-// "warm" -> 1, "cold" -> 0, "0.5" -> 0.5: the wanted resident share of the file.
+// A value of page_cache: warm, and held there by a process of ours that has the pages locked.
+inline constexpr std::string_view kLockedPages = "locked";
+
+// "warm" and "locked" -> 1, "cold" -> 0, "0.5" -> 0.5: the wanted resident share of the file.
 double WantedPageCacheShare(std::string_view value);
 
 }  // namespace rouse::lab

@@ -8,6 +8,17 @@
 namespace rouse::lab {
 namespace {
 
+class MappedLock : public PageLock {
+ public:
+  MappedLock(os::MappedFile mapping, int64_t locked_bytes)
+      : mapping_(std::move(mapping)), locked_bytes_(locked_bytes) {}
+  int64_t locked_bytes() const override { return locked_bytes_; }
+
+ private:
+  os::MappedFile mapping_;
+  int64_t locked_bytes_;
+};
+
 class KernelPageCache : public PageCache {
  public:
   Result<Share> Read(const std::string& path, double fraction) override {
@@ -46,6 +57,13 @@ class KernelPageCache : public PageCache {
     if (!found.ok()) return pids;
     for (const os::Mapper& mapper : found->mappers) pids.push_back(mapper.pid);
     return pids;
+  }
+
+  Result<std::unique_ptr<PageLock>> Lock(const std::string& path) override {
+    RETURN_IF_ERROR(Warm(path, 1.0));
+    ASSIGN_OR_RETURN(os::MappedFile mapping, os::MappedFile::Map(path));
+    ASSIGN_OR_RETURN(const int64_t locked, os::LockRange(mapping.data(), mapping.bytes()));
+    return std::unique_ptr<PageLock>(std::make_unique<MappedLock>(std::move(mapping), locked));
   }
 };
 

@@ -5,42 +5,18 @@
 
 #include <algorithm>
 #include <array>
+#include <cctype>
 #include <charconv>
 
 #include "base/check.h"
 #include "base/strings.h"
 #include "base/units.h"
+#include "lab/factors.h"
 #include "lab/plan_internal.h"
 #include "lab/targets.h"
 
 namespace rouse::lab {
 namespace {
-
-// A TOML basic string.
-std::string Toml(std::string_view text) {
-  std::string out = "\"";
-  for (const char letter : text) {
-    const auto code = static_cast<unsigned char>(letter);
-    if (letter == '"' || letter == '\\') {
-      out += '\\';
-      out += letter;
-    } else if (code < 0x20 || code == 0x7f) {
-      constexpr std::string_view kDigits = "0123456789abcdef";
-      out += "\\u00";
-      out += kDigits[code >> 4U];
-      out += kDigits[code & 15U];
-    } else {
-      out += letter;
-    }
-  }
-  return out + "\"";
-}
-
-std::string TomlArray(const std::vector<std::string>& items) {
-  std::string out = "[";
-  for (const std::string& item : items) out += (out.size() > 1 ? ", " : "") + Toml(item);
-  return out + "]";
-}
 
 std::string Nanoseconds(int64_t ns) { return "\"" + std::to_string(ns) + "ns\""; }
 
@@ -51,47 +27,63 @@ std::string Number(double value) {
   return {text.data(), end};
 }
 
+std::string TomlTable(const std::map<std::string, std::string>& table) {
+  std::string out;
+  for (const auto& [name, value] : table) {
+    out += (out.empty() ? "" : ", ") + TomlString(name) + " = " + TomlString(value);
+  }
+  return "{ " + out + " }";
+}
+
 void AppendTarget(const TargetSpec& target, std::string& out) {
-  out += "\n[target]\nkind = " + Toml(TargetKindName(target.kind)) +
-         "\nmodel = " + Toml(target.model) + "\n";
+  out += "\n[target]\nkind = " + TomlString(TargetKindName(target.kind)) +
+         "\nmodel = " + TomlString(target.model) + "\n";
   if (target.kind == TargetKind::kBuiltin) {
     out += "context = " + std::to_string(target.context) + "\n";
-    if (target.api != TargetSpec{}.api) out += "api = " + Toml(target.api) + "\n";
+    if (target.api != TargetSpec{}.api) out += "api = " + TomlString(target.api) + "\n";
   } else {
-    out += "model_file = " + Toml(target.model_file) + "\napi = " + Toml(target.api) + "\n";
+    out += "model_file = " + TomlString(target.model_file) + "\napi = " + TomlString(target.api) +
+           "\n";
     if (!target.headers_env.empty()) {
-      std::string table;
-      for (const auto& [header, variable] : target.headers_env) {
-        table += (table.empty() ? "" : ", ") + Toml(header) + " = " + Toml(variable);
-      }
-      out += "headers_env = { " + table + " }\n";
+      out += "headers_env = " + TomlTable(target.headers_env) + "\n";
     }
   }
-  if (target.kind == TargetKind::kCommand) out += "command = " + Toml(target.command) + "\n";
-  if (!RowOf(target.kind).owns_process) out += "url = " + Toml(target.url) + "\n";
+  if (target.kind == TargetKind::kCommand) out += "command = " + TomlString(target.command) + "\n";
+  if (!RowOf(target.kind).owns_process) out += "url = " + TomlString(target.url) + "\n";
   if (!target.compile_cache_env.empty()) {
-    out += "compile_cache_env = " + Toml(target.compile_cache_env) + "\n";
+    out += "compile_cache_env = " + TomlString(target.compile_cache_env) + "\n";
   }
+  if (!target.paths.empty()) out += "paths = " + TomlTable(target.paths) + "\n";
   if (!target.args.empty()) out += "args = " + TomlArray(target.args) + "\n";
 }
 
 // A root names every layer; another condition only what differs from its base.
 void AppendCondition(const Plan& plan, const Condition& condition, std::string& out) {
-  out += "\n[[condition]]\nname = " + Toml(condition.name) + "\n";
+  out += "\n[[condition]]\nname = " + TomlString(condition.name) + "\n";
   const auto base =
       std::find_if(plan.conditions.begin(), plan.conditions.end(),
                    [&](const Condition& each) { return each.name == condition.base; });
   const bool root = condition.base.empty() || base == plan.conditions.end();
-  if (!root) out += "base = " + Toml(condition.base) + "\n";
+  if (!root) out += "base = " + TomlString(condition.base) + "\n";
   std::string state;
   for (const auto& [layer, value] : condition.state) {
     if (!root && base->Value(layer) == value) continue;
-    state += (state.empty() ? "" : ", ") + std::string(LayerName(layer)) + " = " + Toml(value);
+    state +=
+        (state.empty() ? "" : ", ") + std::string(LayerName(layer)) + " = " + TomlString(value);
   }
   if (!state.empty()) out += "state = { " + state + " }\n";
   const bool idle_differs = root || base->idle_ns != condition.idle_ns;
   if (idle_differs && condition.idle_ns) {
     out += "idle = " + Nanoseconds(*condition.idle_ns) + "\n";
+  }
+  if (condition.prompt_tokens && (root || base->prompt_tokens != condition.prompt_tokens)) {
+    out += "prompt_tokens = " + std::to_string(*condition.prompt_tokens) + "\n";
+  }
+  if (root ? condition.concurrency != 1 : condition.concurrency != base->concurrency) {
+    out += "concurrency = " + std::to_string(condition.concurrency) + "\n";
+  }
+  if (root ? !condition.path.empty() : condition.path != base->path) {
+    out += "path = " + TomlString(condition.path) + "\n";
   }
   if (condition.repeat) out += "repeat = " + std::to_string(*condition.repeat) + "\n";
   const bool arguments_differ =
@@ -101,11 +93,11 @@ void AppendCondition(const Plan& plan, const Condition& condition, std::string& 
 }
 
 void AppendHypothesis(const results::HypothesisRow& row, std::string& out) {
-  out += "\n[[hypothesis]]\nname = " + Toml(row.name) + "\nmetric = " + Toml(row.metric) +
-         "\nstatistic = " + Toml(row.statistic) + "\ntreatment = " + Toml(row.treatment) +
-         "\ncontrol = " + Toml(row.control) + "\nexpect = " + Toml(row.expect) +
-         "\nmargin = " + Toml(row.margin) + "\nconfidence = " + Number(row.confidence) +
-         "\nguard = " + TomlArray(row.guards) + "\n";
+  out += "\n[[hypothesis]]\nname = " + TomlString(row.name) +
+         "\nmetric = " + TomlString(row.metric) + "\nstatistic = " + TomlString(row.statistic) +
+         "\ntreatment = " + TomlString(row.treatment) + "\ncontrol = " + TomlString(row.control) +
+         "\nexpect = " + TomlString(row.expect) + "\nmargin = " + TomlString(row.margin) +
+         "\nconfidence = " + Number(row.confidence) + "\nguard = " + TomlArray(row.guards) + "\n";
 }
 
 // "ollama:http://..." -> the kind; empty for a bare URL and for what is no KIND:URL.
@@ -116,54 +108,14 @@ std::optional<TargetKind> KindOfPrefix(const std::string& text) {
   return kind && !RowOf(*kind).owns_process ? kind : std::nullopt;
 }
 
-Status OverrideTarget(const PlanOverrides& overrides, TargetSpec& target) {
-  if (overrides.target) {
-    const std::string& text = *overrides.target;
-    const std::string model = target.model;
-    const int64_t context = target.context;
-    target = TargetSpec{};
-    target.model = model;
-    if (text == "builtin") {
-      target.kind = TargetKind::kBuiltin;
-      target.context = context;
-    } else if (text.starts_with("cmd:")) {
-      target.kind = TargetKind::kCommand;
-      target.command = text.substr(4);
-      if (TrimBlanks(target.command).empty()) {
-        return Error(ErrorCode::kUsage, "--target cmd: needs a command after the colon");
-      }
-    } else if (const std::optional<TargetKind> kind = KindOfPrefix(text)) {
-      target.kind = *kind;
-      target.url = text.substr(text.find(':') + 1);
-    } else if (text.find("://") != std::string::npos) {
-      target.kind = TargetKind::kUrl;
-      target.url = text;
-    } else {
-      return Error(ErrorCode::kUsage, "--target " + Toml(text) +
-                                          " is neither builtin, a URL such as "
-                                          "http://127.0.0.1:8080, KIND:URL such as "
-                                          "ollama:http://127.0.0.1:11434, nor cmd:COMMAND");
-    }
-  }
-  if (overrides.model) target.model = *overrides.model;
-  if (overrides.model_file) {
-    if (target.kind == TargetKind::kBuiltin) {
-      return Error(ErrorCode::kUsage,
-                   "--model-file has no meaning for the built-in server; give --model FILE");
-    }
-    target.model_file = *overrides.model_file;
-  }
-  return {};
-}
-
 Status KeepOnly(const std::vector<std::string>& only, Plan& plan) {
   std::vector<std::string_view> names;
   for (const Condition& condition : plan.conditions) names.push_back(condition.name);
   for (const std::string& name : only) {
     if (std::find(names.begin(), names.end(), name) != names.end()) continue;
-    std::string message = "--only: the plan has no condition " + Toml(name);
+    std::string message = "--only: the plan has no condition " + TomlString(name);
     const std::string nearest = NearestName(name, names);
-    if (!nearest.empty()) message += " (did you mean " + Toml(nearest) + "?)";
+    if (!nearest.empty()) message += " (did you mean " + TomlString(nearest) + "?)";
     std::string all;
     for (const std::string_view each : names) all += (all.empty() ? "" : ", ") + std::string(each);
     return Error(ErrorCode::kUsage, message + "; it has " + all);
@@ -221,9 +173,9 @@ Status ReplaceIdle(const std::string& list, Plan& plan) {
   };
   for (const Condition& condition : plan.conditions) {
     if (is_gone(condition.base) && !is_gone(condition.name)) {
-      return Error(ErrorCode::kUsage, "--idle: condition " + Toml(condition.name) +
-                                          " stands on the idle condition " + Toml(condition.base) +
-                                          ", which would be replaced");
+      return Error(ErrorCode::kUsage, "--idle: condition " + TomlString(condition.name) +
+                                          " stands on the idle condition " +
+                                          TomlString(condition.base) + ", which would be replaced");
     }
   }
   std::erase_if(plan.conditions, [&](const Condition& each) { return is_gone(each.name); });
@@ -244,15 +196,120 @@ Status ReplaceIdle(const std::string& list, Plan& plan) {
   return {};
 }
 
+// "NAME=DIR" as --path takes it.
+Status AddPaths(const std::vector<std::string>& paths, TargetSpec& target) {
+  for (const std::string& text : paths) {
+    const size_t equals = text.find('=');
+    const std::string name = text.substr(0, equals);
+    const std::string directory = equals == std::string::npos ? "" : text.substr(equals + 1);
+    if (!RowOf(target.kind).owns_process) {
+      return Error(ErrorCode::kUsage,
+                   "--path: a server that rouse does not start cannot be told to load from another "
+                   "directory");
+    }
+    if (const std::string why = WhyNotAPath(name, directory); !why.empty()) {
+      return Error(ErrorCode::kUsage, "--path " + TomlString(text) + ": " + why);
+    }
+    target.paths[name] = directory;
+  }
+  return {};
+}
+
 }  // namespace
 
+std::string TomlString(std::string_view text) {
+  std::string out = "\"";
+  for (const char letter : text) {
+    const auto code = static_cast<unsigned char>(letter);
+    if (letter == '"' || letter == '\\') {
+      out += '\\';
+      out += letter;
+    } else if (code < 0x20 || code == 0x7f) {
+      constexpr std::string_view kDigits = "0123456789abcdef";
+      out += "\\u00";
+      out += kDigits[code >> 4U];
+      out += kDigits[code & 15U];
+    } else {
+      out += letter;
+    }
+  }
+  return out + "\"";
+}
+
+std::string TomlArray(const std::vector<std::string>& items) {
+  std::string out = "[";
+  for (const std::string& item : items) out += (out.size() > 1 ? ", " : "") + TomlString(item);
+  return out + "]";
+}
+
+Status OverrideTarget(const PlanOverrides& overrides, TargetSpec& target) {
+  if (overrides.target) {
+    const std::string& text = *overrides.target;
+    const std::string model = target.model;
+    const int64_t context = target.context;
+    const std::map<std::string, std::string> paths = target.paths;
+    target = TargetSpec{};
+    target.model = model;
+    if (text == "builtin" || text.starts_with("cmd:")) target.paths = paths;
+    if (text == "builtin") {
+      target.kind = TargetKind::kBuiltin;
+      target.context = context;
+    } else if (text.starts_with("cmd:")) {
+      target.kind = TargetKind::kCommand;
+      target.command = text.substr(4);
+      if (TrimBlanks(target.command).empty()) {
+        return Error(ErrorCode::kUsage, "--target cmd: needs a command after the colon");
+      }
+    } else if (const std::optional<TargetKind> kind = KindOfPrefix(text)) {
+      target.kind = *kind;
+      target.url = text.substr(text.find(':') + 1);
+    } else if (text.find("://") != std::string::npos) {
+      target.kind = TargetKind::kUrl;
+      target.url = text;
+    } else {
+      return Error(ErrorCode::kUsage, "--target " + TomlString(text) +
+                                          " is neither builtin, a URL such as "
+                                          "http://127.0.0.1:8080, KIND:URL such as "
+                                          "ollama:http://127.0.0.1:11434, nor cmd:COMMAND");
+    }
+  }
+  if (overrides.model) target.model = *overrides.model;
+  if (overrides.model_file) {
+    if (target.kind == TargetKind::kBuiltin) {
+      return Error(ErrorCode::kUsage,
+                   "--model-file has no meaning for the built-in server; give --model FILE");
+    }
+    target.model_file = *overrides.model_file;
+  }
+  return AddPaths(overrides.paths, target);
+}
+
+std::string WhyNotAPath(const std::string& name, const std::string& directory) {
+  const bool word = !name.empty() && name.size() <= 32 &&
+                    std::all_of(name.begin(), name.end(), [](unsigned char letter) {
+                      return std::isalnum(letter) != 0 || letter == '-' || letter == '_';
+                    });
+  if (!word) {
+    return "a path is written NAME=DIR, with a name of letters, digits, - and _, such as "
+           "nvme=/mnt/nvme";
+  }
+  if (!directory.starts_with('/')) {
+    return "the directory of path " + TomlString(name) + " must be absolute, not " +
+           TomlString(directory);
+  }
+  return "";
+}
+
 std::string CanonicalPlan(const Plan& plan) {
-  std::string out = "[experiment]\nname = " + Toml(plan.name) +
+  std::string out = "[experiment]\nname = " + TomlString(plan.name) +
                     "\nrepeat = " + std::to_string(plan.repeat) + "\n";
   if (plan.seed) out += "seed = " + std::to_string(*plan.seed) + "\n";
-  out += "prompt = " + Toml(plan.prompt) + "\nmax_tokens = " + std::to_string(plan.max_tokens) +
+  out += "prompt = " + TomlString(plan.prompt) +
+         "\nmax_tokens = " + std::to_string(plan.max_tokens) +
          "\ntimeout = " + Nanoseconds(plan.timeout_ns) + "\n";
   if (plan.sentinel) out += "sentinel = true\n";
+  if (plan.salt_per_block) out += "salt = \"block\"\n";
+  if (plan.keep_answer) out += "keep_answer = true\n";
   AppendTarget(plan.target, out);
   for (const Condition& condition : plan.conditions) AppendCondition(plan, condition, out);
   for (const results::HypothesisRow& row : plan.hypotheses) AppendHypothesis(row, out);
@@ -277,8 +334,7 @@ bool WantsSentinel(const Plan& plan) {
                      });
 }
 
-std::string PlanHash(const Plan& plan) {
-  const std::string text = CanonicalPlan(plan);
+std::string Sha256Hex(std::string_view text) {
   std::array<unsigned char, EVP_MAX_MD_SIZE> digest{};
   unsigned length = 0;
   CHECK(EVP_Digest(text.data(), text.size(), digest.data(), &length, EVP_sha256(), nullptr) == 1);
@@ -291,8 +347,10 @@ std::string PlanHash(const Plan& plan) {
   return out;
 }
 
+std::string PlanHash(const Plan& plan) { return Sha256Hex(CanonicalPlan(plan)); }
+
 bool PlanOverrides::Any() const {
-  return target || model || model_file || repeat || seed || !only.empty() || idle;
+  return target || model || model_file || repeat || seed || !only.empty() || idle || !paths.empty();
 }
 
 Status ApplyOverrides(const PlanOverrides& overrides, Plan& plan) {
@@ -327,7 +385,11 @@ std::vector<results::ConditionRow> ConditionRows(const Plan& plan) {
     for (const auto& [layer, value] : condition.state) {
       row.state[std::string(LayerName(layer))] = value;
     }
-    if (!condition.target_args.empty()) row.state["target_args"] = TomlArray(condition.target_args);
+    for (const FactorRow& factor : Factors()) {
+      const std::string value = factor.value(condition);
+      // The idle time has a column of its own.
+      if (!value.empty() && factor.name != "idle") row.state[std::string(factor.name)] = value;
+    }
     rows.push_back(std::move(row));
   }
   return rows;
@@ -342,9 +404,9 @@ Result<Preset> FindPreset(std::string_view name) {
     names.push_back(preset.name);
     all += (all.empty() ? "" : ", ") + std::string(preset.name);
   }
-  std::string message = "unknown preset " + Toml(name);
+  std::string message = "unknown preset " + TomlString(name);
   const std::string nearest = NearestName(name, names);
-  if (!nearest.empty()) message += " (did you mean " + Toml(nearest) + "?)";
+  if (!nearest.empty()) message += " (did you mean " + TomlString(nearest) + "?)";
   return Error(ErrorCode::kUsage, message + "; there are: " + all);
 }
 

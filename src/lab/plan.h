@@ -30,17 +30,23 @@ struct TargetSpec {
   std::string api = "openai-chat";  // a name of the wire's table of apis
   std::vector<std::string> args;    // appended to the built-in server's or command's arguments
   std::map<std::string, std::string> headers_env;  // header -> environment variable that holds it
+  // builtin, command: directories that a condition's `path` may name (lab/model_copy.h).
+  std::map<std::string, std::string> paths;
 };
 
 struct Condition {
   std::string name;
   std::string base;       // "" for a root
-  std::string changed;    // what it changes: a layer, "idle" or "target_args"; several: "a, b"
+  std::string changed;    // what it changes: a layer or a factor ("idle"); several: "a, b"
   bool compound = false;  // declared to change several things together
   std::map<Layer, std::string> state;  // every layer, inherited and default values included
   std::optional<int64_t> idle_ns;
   std::optional<int64_t> repeat;  // instead of the experiment's
+  // Of the whole prompt, as the server counts it; empty: the plan's prompt as it is.
+  std::optional<int64_t> prompt_tokens;
+  int64_t concurrency = 1;  // requests sent at the same moment; one of them is measured
   std::vector<std::string> target_args;
+  std::string path;  // a name of the target's paths; "" = where the model's file is
   int line = 0;
 
   const std::string& Value(Layer layer) const { return state.at(layer); }
@@ -55,6 +61,9 @@ struct Plan {
   int64_t timeout_ns = 600'000'000'000;
   // Run the co-tenant sentinel (lab/contention.h); a guard on cotenant_slowdown asks for it too.
   bool sentinel = false;
+  // One salt for all conditions of a block, so that their answers can be compared.
+  bool salt_per_block = false;
+  bool keep_answer = false;  // store the answers' text, not only its hash
   // The TTFT that must hold after every idle time (stats/claim.h).
   std::optional<int64_t> require_ttft_ns;
   // A run pauses before a block that would not end within this time since it was begun or resumed.
@@ -78,7 +87,8 @@ std::string CanonicalPlan(const Plan& plan);
 std::string TargetText(const TargetSpec& target);
 // Whether attempts run the sentinel: the plan says so, or a guard needs its metric.
 bool WantsSentinel(const Plan& plan);
-// SHA-256 of the canonical form, hexadecimal.
+// SHA-256 in hexadecimal: of a text, and of the plan's canonical form.
+std::string Sha256Hex(std::string_view text);
 std::string PlanHash(const Plan& plan);
 
 // What the command line changes in a plan. Each is checked as the plan's own keys are.
@@ -90,6 +100,7 @@ struct PlanOverrides {
   std::optional<uint64_t> seed;
   std::vector<std::string> only;    // condition names; empty = all
   std::optional<std::string> idle;  // "0s,1m,10m": replaces the conditions' idle times
+  std::vector<std::string> paths;   // "NAME=DIR": added to the target's paths
   bool Any() const;
 };
 Status ApplyOverrides(const PlanOverrides& overrides, Plan& plan);

@@ -7,6 +7,7 @@
 
 #include "base/strings.h"
 #include "base/units.h"
+#include "lab/factors.h"
 #include "lab/plan.h"
 #include "lab/plan_internal.h"
 #include "lab/targets.h"
@@ -38,15 +39,14 @@ std::string CountWord(size_t count) {
   return count < kWords.size() ? std::string(kWords[count]) : std::to_string(count);
 }
 
-// What differs from the base, in the order of the layer table.
-std::vector<std::string> Changes(const Condition& condition, const Condition& base) {
-  std::vector<std::string> changes;
-  for (const LayerRow& row : Layers()) {
-    if (condition.Value(row.layer) != base.Value(row.layer)) changes.emplace_back(row.name);
+// "idle, prompt_tokens, ... or path"
+std::string FactorNames() {
+  std::string text;
+  for (const FactorRow& factor : Factors()) {
+    if (!text.empty()) text += &factor == &Factors().back() ? " or " : ", ";
+    text += factor.name;
   }
-  if (condition.idle_ns.value_or(0) != base.idle_ns.value_or(0)) changes.emplace_back("idle");
-  if (condition.target_args != base.target_args) changes.emplace_back("target_args");
-  return changes;
+  return text;
 }
 
 std::string JoinNames(const std::vector<std::string>& names) {
@@ -57,13 +57,13 @@ std::string JoinNames(const std::vector<std::string>& names) {
 
 Status ApplyOneChangeRule(const RawCondition& raw, std::string_view file, const Condition& base,
                           Condition& condition) {
-  const std::vector<std::string> changes = Changes(condition, base);
+  const std::vector<std::string> changes = ChangesFrom(condition, base);
   condition.changed = JoinNames(changes);
   const std::string title = "condition " + Quoted(raw.name);
   if (changes.empty()) {
     return PlanError(file, raw.line,
                      title + " is the same as its base " + Quoted(raw.base) +
-                         "; expected one changed layer, idle or target_args");
+                         "; expected one changed layer, " + FactorNames());
   }
   if (changes.size() > 1 && !raw.compound) {
     return PlanError(file, raw.line,
@@ -100,6 +100,12 @@ std::string WhyImpossible(const Condition& condition) {
   return "";
 }
 
+// Whether the model's file is rouse's to name when it starts the server.
+bool CanMoveModel(const TargetSpec& target) {
+  if (target.kind == TargetKind::kBuiltin) return true;
+  return RowOf(target.kind).owns_process && target.command.find("{model}") != std::string::npos;
+}
+
 // Layers that need more than their kind of target: a file, a key of [target], another layer.
 std::string WhyNotTogether(const Condition& condition, const TargetSpec& target) {
   const auto wants = [&](Layer layer) {
@@ -109,7 +115,9 @@ std::string WhyNotTogether(const Condition& condition, const TargetSpec& target)
     return std::string(LayerName(layer)) + " = " + Quoted(condition.Value(layer));
   };
   const bool builtin = target.kind == TargetKind::kBuiltin;
-  if (builtin && wants(Layer::kPageCache) && !wants(Layer::kModel)) {
+  const bool leaves_cache =
+      wants(Layer::kPageCache) && condition.Value(Layer::kPageCache) != kLockedPages;
+  if (builtin && leaves_cache && !wants(Layer::kModel)) {
     return "a loaded model keeps its file's pages mapped, so they cannot leave the page cache: " +
            text(Layer::kPageCache) + " needs model = \"unloaded\"";
   }
@@ -117,9 +125,8 @@ std::string WhyNotTogether(const Condition& condition, const TargetSpec& target)
     return "rouse does not know this server's unload call: on a command, model = \"unloaded\" "
            "needs process = \"new\"";
   }
-  const bool file_known =
-      builtin || !target.model_file.empty() || target.command.find("{model}") != std::string::npos;
-  if (!builtin && wants(Layer::kPageCache) && target.model_file.empty()) {
+  const bool file_known = !target.model_file.empty() || CanMoveModel(target);
+  if (wants(Layer::kPageCache) && !file_known) {
     return text(Layer::kPageCache) +
            " needs model_file in [target], the local file whose pages are meant";
   }
@@ -142,6 +149,21 @@ std::string WhyNotTogether(const Condition& condition, const TargetSpec& target)
   return "";
 }
 
+std::string WhyNotPath(const Condition& condition, const TargetSpec& target) {
+  if (condition.path.empty()) return "";
+  if (!RowOf(target.kind).owns_process) {
+    return "a server that rouse does not start cannot be told to load from another path";
+  }
+  if (!CanMoveModel(target)) return "path needs {model} in the command, where the file is named";
+  if (target.paths.contains(condition.path)) return "";
+  std::vector<std::string_view> names;
+  for (const auto& [name, directory] : target.paths) names.push_back(name);
+  const std::string nearest = NearestName(condition.path, names);
+  return "path " + Quoted(condition.path) + " is not among paths in [target]" +
+         (nearest.empty() ? "" : " (did you mean " + Quoted(nearest) + "?)") +
+         "; give it there or by --path " + condition.path + "=DIR";
+}
+
 // A state that this kind of target cannot be brought into, or not provably.
 std::string WhyNotOnTarget(const Condition& condition, const TargetSpec& target) {
   const TargetRow& kind = RowOf(target.kind);
@@ -154,7 +176,8 @@ std::string WhyNotOnTarget(const Condition& condition, const TargetSpec& target)
   if (!kind.owns_process && !condition.target_args.empty()) {
     return "target_args cannot be given to a server that rouse does not start";
   }
-  return WhyNotTogether(condition, target);
+  const std::string why = WhyNotPath(condition, target);
+  return why.empty() ? WhyNotTogether(condition, target) : why;
 }
 
 std::optional<size_t> OperatorAt(std::string_view guard, std::string_view& found) {
@@ -171,6 +194,17 @@ std::optional<size_t> OperatorAt(std::string_view guard, std::string_view& found
 constexpr std::array<std::string_view, 2> kGuardWords = {"failure_rate", "cotenant_slowdown"};
 
 }  // namespace
+
+std::vector<std::string> ChangesFrom(const Condition& condition, const Condition& base) {
+  std::vector<std::string> changes;
+  for (const LayerRow& row : Layers()) {
+    if (condition.Value(row.layer) != base.Value(row.layer)) changes.emplace_back(row.name);
+  }
+  for (const FactorRow& factor : Factors()) {
+    if (factor.value(condition) != factor.value(base)) changes.emplace_back(factor.name);
+  }
+  return changes;
+}
 
 Error PlanError(std::string_view file, int line, const std::string& what) {
   if (file.empty()) return Error(ErrorCode::kUsage, what);
@@ -260,10 +294,16 @@ Status AddCondition(const RawCondition& raw, std::string_view file, Plan& plan) 
     condition.state = base->state;
     condition.idle_ns = base->idle_ns;
     condition.target_args = base->target_args;
+    condition.prompt_tokens = base->prompt_tokens;
+    condition.concurrency = base->concurrency;
+    condition.path = base->path;
   }
   for (const auto& [layer, value] : raw.state) condition.state[layer] = value;
   if (raw.idle_ns) condition.idle_ns = raw.idle_ns;
   if (raw.target_args) condition.target_args = *raw.target_args;
+  if (raw.prompt_tokens) condition.prompt_tokens = raw.prompt_tokens;
+  if (raw.concurrency) condition.concurrency = *raw.concurrency;
+  if (raw.path) condition.path = *raw.path;
   if (!raw.base.empty()) {
     condition.compound = raw.compound;
     RETURN_IF_ERROR(ApplyOneChangeRule(raw, file, *FindCondition(plan, raw.base), condition));
@@ -296,11 +336,22 @@ Status AddHypothesis(const RawHypothesis& raw, std::string_view file, Plan& plan
   return {};
 }
 
+std::string WhyNotFeasible(const Plan& plan, const Condition& condition) {
+  const std::string impossible = WhyImpossible(condition);
+  if (!impossible.empty()) return impossible;
+  const bool bounded = plan.target.kind == TargetKind::kBuiltin;
+  const int64_t wanted = condition.prompt_tokens.value_or(0) + plan.max_tokens;
+  if (bounded && condition.prompt_tokens && wanted > plan.target.context) {
+    return "prompt_tokens = " + std::to_string(*condition.prompt_tokens) +
+           " and max_tokens = " + std::to_string(plan.max_tokens) +
+           " are more than context = " + std::to_string(plan.target.context) + " in [target]";
+  }
+  return WhyNotOnTarget(condition, plan.target);
+}
+
 Status CheckFeasible(const Plan& plan, std::string_view file_name) {
   for (const Condition& condition : plan.conditions) {
-    const std::string impossible = WhyImpossible(condition);
-    const std::string why =
-        impossible.empty() ? WhyNotOnTarget(condition, plan.target) : impossible;
+    const std::string why = WhyNotFeasible(plan, condition);
     if (why.empty()) continue;
     return PlanError(file_name, condition.line, "condition " + Quoted(condition.name) + ": " + why);
   }

@@ -21,7 +21,10 @@ struct RawCondition {
   std::map<Layer, std::string> state;
   std::optional<int64_t> idle_ns;
   std::optional<int64_t> repeat;
+  std::optional<int64_t> prompt_tokens;
+  std::optional<int64_t> concurrency;
   std::optional<std::vector<std::string>> target_args;
+  std::optional<std::string> path;
   bool compound = false;
 };
 
@@ -37,10 +40,29 @@ Error PlanError(std::string_view file, int line, const std::string& what);
 
 std::vector<std::string_view> HypothesisMetrics();
 
+// A TOML basic string, and an array of them.
+std::string TomlString(std::string_view text);
+std::string TomlArray(const std::vector<std::string>& items);
+
+// "" when NAME = DIR can be a row of the target's paths.
+std::string WhyNotAPath(const std::string& name, const std::string& directory);
+
 Status CheckMargin(const std::string& margin, std::string_view file, int line,
                    std::string_view title);
 Status CheckGuard(const std::string& guard, std::string_view file, int line,
                   std::string_view title);
+
+// Without a look at what the plan's target can do: for presets, which are adapted to it.
+Result<Plan> ParsePlanForAnyTarget(std::string_view toml, std::string_view file_name);
+
+// Why this condition cannot be had on the plan's target, or "".
+std::string WhyNotFeasible(const Plan& plan, const Condition& condition);
+
+// What differs between them, in the order of the tables of layers and of factors.
+std::vector<std::string> ChangesFrom(const Condition& condition, const Condition& base);
+
+// --target, --model, --model-file and --path, without a look at the conditions.
+Status OverrideTarget(const PlanOverrides& overrides, TargetSpec& target);
 
 // Applies the base, finds what changed, enforces the one-change rule, and appends.
 Status AddCondition(const RawCondition& raw, std::string_view file, Plan& plan);

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "base/check.h"
+#include "lab/plan_adapt.h"
 
 namespace rouse::lab {
 namespace {
@@ -50,8 +51,7 @@ const std::vector<BadPlan> kBadPlans = {
     {"[experiment]\nrepeat = 3\n", "plan.toml:1: [experiment] needs \"name\": a name of its own"},
     {"[experiment]\nname = \"x\"\nrepeats = 3\n",
      "plan.toml:3: unknown key \"repeats\" in [experiment] (did you mean \"repeat\"?); expected "
-     "name, repeat, seed, prompt, max_tokens, timeout, "
-     "sentinel"},
+     "name, repeat, seed, prompt, max_tokens, timeout, sentinel, salt, keep_answer"},
     {"[experiment]\nname = \"x\"\nrepeat = 0\n",
      "plan.toml:3: \"repeat\" in [experiment] must be a whole number from 1 to 100000, not 0"},
     {"[experiment]\nname = \"x\"\nrepeat = \"6\"\n",
@@ -86,7 +86,7 @@ const std::vector<BadPlan> kBadPlans = {
      "expected one of builtin, command, url, llama-server, ollama, llama-swap, vllm"},
     {Head("[target]\nmodle = \"m\"\n"),
      "plan.toml:4: unknown key \"modle\" in [target] (did you mean \"model\"?); expected kind, "
-     "model, model_file, context, command, url, api, args, headers_env, compile_cache_env"},
+     "model, model_file, context, command, url, api, args, headers_env, compile_cache_env, paths"},
     {Head("[target]\nkind = \"command\"\n"),
      "plan.toml:3: [target] needs \"command\": \"my-server --port {port} --model {model}\""},
     {Head("[target]\nkind = \"url\"\n"),
@@ -111,10 +111,53 @@ const std::vector<BadPlan> kBadPlans = {
      "plan.toml:3: [[condition]] needs \"name\": a name of its own"},
     {Warm("idel = \"1s\"\n"),
      "plan.toml:5: unknown key \"idel\" in condition \"warm\" (did you mean \"idle\"?); expected "
-     "name, base, state, idle, repeat, compound, target_args"},
-    {Warm("concurrency = 4\n"),
-     "plan.toml:5: \"concurrency\" in condition \"warm\" is not available in this version of "
-     "rouse"},
+     "name, base, state, idle, prompt_tokens, concurrency, target_args, path, repeat, compound"},
+    {Warm("concurrency = 0\n"),
+     "plan.toml:5: \"concurrency\" in condition \"warm\" must be a whole number from 1 to 256, "
+     "not 0"},
+    {Warm("concurrency = \"4\"\n"),
+     "plan.toml:5: \"concurrency\" in condition \"warm\" must be a whole number from 1 to 256, "
+     "not a string"},
+    {Warm("prompt_tokens = 0\n"),
+     "plan.toml:5: \"prompt_tokens\" in condition \"warm\" must be a whole number from 1 to "
+     "16777216, not 0"},
+    {Warm("prompt_tokens = 2041\n"),
+     "plan.toml:3: condition \"warm\": prompt_tokens = 2041 and max_tokens = 8 are more than "
+     "context = 2048 in [target]"},
+    {Warm("path = \"nvme\"\n"),
+     "plan.toml:3: condition \"warm\": path \"nvme\" is not among paths in [target]; give it "
+     "there or by --path nvme=DIR"},
+    {Head("[target]\npaths = { nvme = \"/a\", hdd = \"/b\" }\n[[condition]]\nname = \"a\"\n"
+          "path = \"nmve\"\n"),
+     "plan.toml:5: condition \"a\": path \"nmve\" is not among paths in [target] (did you mean "
+     "\"nvme\"?); give it there or by --path nmve=DIR"},
+    {Head("[target]\npaths = { nvme = \"a\" }\n"),
+     "plan.toml:4: \"paths\" in [target]: the directory of path \"nvme\" must be absolute, not "
+     "\"a\""},
+    {Head("[target]\npaths = { \"a b\" = \"/a\" }\n"),
+     "plan.toml:4: \"paths\" in [target]: a path is written NAME=DIR, with a name of letters, "
+     "digits, - and _, such as nvme=/mnt/nvme"},
+    {Head("[target]\npaths = { nvme = 3 }\n"),
+     "plan.toml:4: \"paths\" in [target] must be a table of names to directories, not a whole "
+     "number"},
+    {Head("[target]\nkind = \"command\"\ncommand = \"s {port}\"\npaths = { a = \"/a\" }\n"
+          "[[condition]]\nname = \"a\"\npath = \"a\"\n"),
+     "plan.toml:7: condition \"a\": path needs {model} in the command, where the file is named"},
+    {Head("[target]\nkind = \"url\"\nurl = \"http://x\"\npaths = { a = \"/a\" }\n"),
+     "plan.toml:6: \"paths\" in [target] has no meaning for kind \"url\""},
+    {Head("[target]\nkind = \"url\"\nurl = \"http://x\"\n[[condition]]\nname = \"a\"\n"
+          "path = \"a\"\n"),
+     "plan.toml:6: condition \"a\": a server that rouse does not start cannot be told to load "
+     "from another path"},
+    {Head("[target]\nkind = \"url\"\nurl = \"http://x\"\n[[condition]]\nname = \"a\"\n"
+          "target_args = [\"-t\"]\n"),
+     "plan.toml:6: condition \"a\": target_args cannot be given to a server that rouse does not "
+     "start"},
+    {Head("salt = \"run\"\n"),
+     "plan.toml:3: \"salt\" in [experiment] has no value \"run\"; expected one of attempt, "
+     "block"},
+    {Head("keep_answer = \"yes\"\n"),
+     "plan.toml:3: \"keep_answer\" in [experiment] must be true or false, not a string"},
     {Warm("state = { page_cach = \"cold\" }\n"),
      "plan.toml:5: unknown key \"page_cach\" in state of condition \"warm\" (did you mean "
      "\"page_cache\"?); expected connection, prefix_cache, model, process, page_cache, "
@@ -126,8 +169,8 @@ const std::vector<BadPlan> kBadPlans = {
      "plan.toml:5: layer \"model\" has no value \"laoded\"; expected \"loaded\" or "
      "\"unloaded\" (did you mean \"loaded\"?) in condition \"warm\""},
     {Warm("state = { page_cache = 1.5 }\n"),
-     "plan.toml:5: layer \"page_cache\" has no value \"1.5\"; expected \"warm\" or \"cold\", or "
-     "the resident share of the leading part, such as 0.5 in condition \"warm\""},
+     "plan.toml:5: layer \"page_cache\" has no value \"1.5\"; expected \"warm\" or \"cold\" or "
+     "\"locked\", or the resident share of the leading part, such as 0.5 in condition \"warm\""},
     {Warm("state = { model = true }\n"),
      "plan.toml:5: \"model\" in state of condition \"warm\" must be a string or a number, not a "
      "boolean"},
@@ -137,7 +180,7 @@ const std::vector<BadPlan> kBadPlans = {
      "\"kept\""},
     {Warm("state = { background = \"gpu\" }\n"),
      "plan.toml:5: layer \"background\" has no value \"gpu\"; expected \"none\" or \"cpu\" or "
-     "\"disk\" or \"requests\" (did you mean \"cpu\"?) in condition \"warm\""},
+     "\"disk\" or \"requests\" or \"model\" (did you mean \"cpu\"?) in condition \"warm\""},
     {Warm("state = { background = \"requests\", model = \"unloaded\" }\n"),
      "plan.toml:3: condition \"warm\": background = \"requests\" would load the model that is to "
      "be unloaded"},
@@ -171,12 +214,17 @@ const std::vector<BadPlan> kBadPlans = {
      "\"warm\"?)"},
     {Warm("[[condition]]\nname = \"b\"\nbase = \"warm\"\n"),
      "plan.toml:5: condition \"b\" is the same as its base \"warm\"; expected one changed layer, "
-     "idle or target_args"},
+     "idle, prompt_tokens, concurrency, target_args or path"},
     {Warm("[[condition]]\nname = \"cold\"\nbase = \"warm\"\n"
           "state = { process = \"new\", model = \"unloaded\" }\n"),
      "plan.toml:5: condition \"cold\" differs from its base \"warm\" in two layers (model, "
      "process).\nPut a condition between them, or write compound = true to say that they are "
      "meant together."},
+    {Warm("[[condition]]\nname = \"b\"\nbase = \"warm\"\nconcurrency = 4\nprompt_tokens = 99\n"
+          "target_args = [\"-t\", \"1\"]\n"),
+     "plan.toml:5: condition \"b\" differs from its base \"warm\" in three layers (prompt_tokens, "
+     "concurrency, target_args).\nPut a condition between them, or write compound = true to say "
+     "that they are meant together."},
     {Warm("[[condition]]\nname = \"b\"\nbase = \"warm\"\nidle = \"1m\"\n"
           "state = { prefix_cache = \"hit\" }\n"),
      "plan.toml:5: condition \"b\" differs from its base \"warm\" in two layers (prefix_cache, "
@@ -370,7 +418,9 @@ guard = ["failure_rate<=0.05", "cotenant_slowdown<=0.10"]
 
 TEST(CanonicalPlan, ParsesToThePlanThatItCameFrom) {
   std::vector<std::string> texts;
-  for (const Preset& preset : Presets()) texts.emplace_back(preset.toml);
+  for (const Preset& preset : Presets()) {
+    texts.emplace_back(PlanFromPreset(preset, {})->plan.toml);
+  }
   texts.push_back(Warm(
       "[[condition]]\nname = \"say \\\"x\\\" \\\\\"\nbase = \"warm\"\nidle = \"1.5s\"\nrepeat = 2\n"
       "[[hypothesis]]\nname = \"h\"\ntreatment = \"warm\"\ncontrol = \"say \\\"x\\\" \\\\\"\n"
@@ -486,12 +536,15 @@ TEST(Overrides, RefuseATargetThatCannotReachTheStates) {
 TEST(Presets, AreAllValidPlansAndFoundByName) {
   ASSERT_FALSE(Presets().empty());
   for (const Preset& preset : Presets()) {
-    const Plan plan = Parsed(preset.toml);
+    const Result<AdaptedPlan> adapted = PlanFromPreset(preset, {});
+    ASSERT_TRUE(adapted.ok()) << adapted.error().message();
+    const Plan& plan = adapted->plan;
     EXPECT_EQ(plan.name, preset.name);
     EXPECT_FALSE(preset.summary.empty());
   }
   EXPECT_EQ(FindPreset("quik").error().message(),
-            "unknown preset \"quik\" (did you mean \"quick\"?); there are: quick");
+            "unknown preset \"quik\" (did you mean \"quick\"?); there are: quick, layers, prompt, "
+            "load, kv");
 }
 
 TEST(Presets, QuickIsTheLadderOfOneLayerAStep) {

@@ -18,6 +18,7 @@ namespace {
 constexpr int64_t kAttemptNs = 350 * kNsPerMs;
 constexpr int64_t kReloadNs = 400 * kNsPerMs;
 constexpr int64_t kProcessNs = 500 * kNsPerMs;
+constexpr int64_t kPromptTokenNs = 3 * kNsPerMs;
 constexpr int64_t kModelBytesPerSecond = 500'000'000;
 
 int64_t StateCostNs(const Condition& condition, int64_t model_bytes) {
@@ -25,64 +26,13 @@ int64_t StateCostNs(const Condition& condition, int64_t model_bytes) {
   const int64_t read_ns = model_bytes * (kNsPerSecond / kModelBytesPerSecond);
   if (condition.Value(Layer::kModel) == "unloaded") cost += kReloadNs;
   if (condition.Value(Layer::kProcess) == "new") cost += kProcessNs;
-  if (condition.Value(Layer::kPageCache) != "warm") cost += read_ns;
+  const std::string& page_cache = condition.Value(Layer::kPageCache);
+  if (page_cache != "warm" && page_cache != kLockedPages) cost += read_ns;
+  // The primer computes a long prompt as well.
+  cost += condition.prompt_tokens.value_or(0) * 2 * kPromptTokenNs;
+  cost += (condition.concurrency - 1) * kAttemptNs;
+  if (!condition.target_args.empty() || !condition.path.empty()) cost += kProcessNs;
   return cost;
-}
-
-std::string JsonString(const std::string& text) {
-  std::string out = "\"";
-  for (const char letter : text) {
-    const auto code = static_cast<unsigned char>(letter);
-    if (letter == '"' || letter == '\\') {
-      out += '\\';
-      out += letter;
-    } else if (code < 0x20) {
-      constexpr std::string_view kDigits = "0123456789abcdef";
-      out += "\\u00";
-      out += kDigits[code >> 4U];
-      out += kDigits[code & 15U];
-    } else {
-      out += letter;
-    }
-  }
-  return out + "\"";
-}
-
-std::string Padded(std::string text, size_t width) {
-  if (text.size() < width) text.append(width - text.size(), ' ');
-  return text;
-}
-
-size_t LongestName(const Plan& plan) {
-  size_t width = 9;
-  for (const Condition& condition : plan.conditions) {
-    width = std::max(width, condition.name.size());
-  }
-  return width;
-}
-
-void AppendConditionText(const Plan& plan, const Condition& condition, std::string& out) {
-  out += "  " + condition.name;
-  if (!condition.base.empty()) {
-    out += "  (base " + condition.base + ", changes " + condition.changed;
-    out += condition.compound ? ", compound)" : ")";
-  }
-  out += "\n";
-  for (const LayerRow& row : Layers()) {
-    const std::string& value = condition.Value(row.layer);
-    const TargetLayer& on_target = RowOf(plan.target.kind).On(row.layer);
-    const bool shown = row.layer < Layer::kCompileCache || value != row.default_value;
-    if (!shown || on_target.set.empty()) continue;
-    out += "    " + Padded(std::string(row.name) + " = " + value, 28) +
-           "proved by: " + std::string(on_target.proof.empty() ? "nothing can" : on_target.proof) +
-           "\n";
-  }
-  if (condition.idle_ns.value_or(0) > 0) {
-    out += "    idle = " + FormatDuration(*condition.idle_ns) + "\n";
-  }
-  for (const std::string& argument : condition.target_args) {
-    out += "    target argument " + argument + "\n";
-  }
 }
 
 }  // namespace
@@ -146,53 +96,6 @@ int64_t EstimateRunNs(const Plan& plan, const std::vector<ScheduledAttempt>& sch
              condition.idle_ns.value_or(0);
   }
   return total;
-}
-
-std::string ScheduleJson(const Plan& plan, uint64_t seed,
-                         const std::vector<ScheduledAttempt>& schedule, int64_t eta_ns) {
-  std::string out = "{\"schema\": \"rouse.schedule/1\", \"seed\": " + std::to_string(seed) +
-                    ", \"plan_hash\": \"" + PlanHash(plan) +
-                    "\", \"eta_ns\": " + std::to_string(eta_ns) + ", \"attempts\": [";
-  bool first = true;
-  for (const ScheduledAttempt& attempt : schedule) {
-    if (attempt.prime) continue;
-    const Condition& condition = plan.conditions[attempt.condition];
-    out += first ? "\n  " : ",\n  ";
-    first = false;
-    out += "{\"block\": " + std::to_string(attempt.block) +
-           ", \"position\": " + std::to_string(*attempt.position) +
-           ", \"condition\": " + JsonString(condition.name) +
-           ", \"idle_ns\": " + std::to_string(condition.idle_ns.value_or(0)) + "}";
-  }
-  return out + "]}\n";
-}
-
-std::string ScheduleText(const Plan& plan, uint64_t seed,
-                         const std::vector<ScheduledAttempt>& schedule, int64_t eta_ns) {
-  const size_t count = static_cast<size_t>(std::count_if(
-      schedule.begin(), schedule.end(), [](const ScheduledAttempt& each) { return !each.prime; }));
-  std::string out = "Plan " + plan.name + ": " + std::to_string(plan.conditions.size()) +
-                    " conditions, " + std::to_string(count) + " attempts, order drawn from seed " +
-                    std::to_string(seed) + ", about " + FormatDuration(eta_ns) + ".\n" + "Hash " +
-                    PlanHash(plan) + "\n\nStates, each read back before the request:\n";
-  for (const Condition& condition : plan.conditions) AppendConditionText(plan, condition, out);
-  for (const results::HypothesisRow& row : plan.hypotheses) {
-    out += "  hypothesis " + row.name + ": " + row.metric + " " + row.statistic + " of " +
-           row.treatment + " against " + row.control + ", expect " + row.expect + ", margin " +
-           row.margin + "\n";
-  }
-  out += "\nOrder (after one unmeasured prime, \"" +
-         plan.conditions[schedule.front().condition].name + "\"):\n";
-  const size_t width = LongestName(plan);
-  out += "  block  position  " + Padded("condition", width) + "  idle\n";
-  for (const ScheduledAttempt& attempt : schedule) {
-    if (attempt.prime) continue;
-    const Condition& condition = plan.conditions[attempt.condition];
-    out += "  " + Padded(std::to_string(attempt.block), 5) + "  " +
-           Padded(std::to_string(*attempt.position), 8) + "  " + Padded(condition.name, width) +
-           "  " + FormatDuration(condition.idle_ns.value_or(0)) + "\n";
-  }
-  return out + "\nNothing was run.\n";
 }
 
 }  // namespace rouse::lab

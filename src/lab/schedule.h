@@ -8,7 +8,9 @@
 #include <string>
 #include <vector>
 
+#include "lab/effect.h"
 #include "lab/plan.h"
+#include "lab/plan_adapt.h"
 
 namespace rouse::lab {
 
@@ -43,10 +45,18 @@ uint64_t DrawSeed();
 int64_t EstimateRunNs(const Plan& plan, const std::vector<ScheduledAttempt>& schedule,
                       std::optional<int64_t> model_bytes);
 
-// `rouse.schedule/1` as JSON, and the same for people (states, proofs, order).
-std::string ScheduleJson(const Plan& plan, uint64_t seed,
-                         const std::vector<ScheduledAttempt>& schedule, int64_t eta_ns);
-std::string ScheduleText(const Plan& plan, uint64_t seed,
-                         const std::vector<ScheduledAttempt>& schedule, int64_t eta_ns);
+// What a dry run shows beside the plan itself.
+struct DryRun {
+  uint64_t seed = 0;
+  std::vector<ScheduledAttempt> schedule;
+  int64_t eta_ns = 0;
+  std::vector<SmallestEffect> effects;
+  std::vector<LeftOut> left_out;  // of a preset, on this target
+};
+
+// `rouse.schedule/1` as JSON, and the same for people (states, how each is set and proved, the
+// smallest effects, order).
+std::string ScheduleJson(const Plan& plan, const DryRun& run);
+std::string ScheduleText(const Plan& plan, const DryRun& run);
 
 }  // namespace rouse::lab

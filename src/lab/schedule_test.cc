@@ -27,6 +27,11 @@ std::vector<size_t> Order(const std::vector<ScheduledAttempt>& schedule) {
   return order;
 }
 
+DryRun Shown(std::vector<ScheduledAttempt> schedule, int64_t eta_ns) {
+  return {
+      .seed = 5, .schedule = std::move(schedule), .eta_ns = eta_ns, .effects = {}, .left_out = {}};
+}
+
 // Published outputs of SplitMix64 for seed 1234567 (Rosetta Code's task of that name).
 TEST(SplitMix64, GivesThePublishedSequence) {
   SplitMix64 random(1234567);
@@ -115,7 +120,7 @@ TEST(Schedule, PrintsItselfAsJson) {
   Plan plan = QuickPlan();
   plan.conditions[1].name = "say \"hit\"\n\x01";
   const std::vector<ScheduledAttempt> schedule = MakeSchedule(plan, 5);
-  const auto json = nlohmann::json::parse(ScheduleJson(plan, 5, schedule, 123));
+  const auto json = nlohmann::json::parse(ScheduleJson(plan, Shown(schedule, 123)));
   EXPECT_EQ(json["schema"], "rouse.schedule/1");
   EXPECT_EQ(json["seed"], 5);
   EXPECT_EQ(json["eta_ns"], 123);
@@ -131,7 +136,7 @@ TEST(Schedule, PrintsItselfAsJson) {
 
 TEST(Schedule, TellsPeopleEveryStateAndItsProof) {
   const Plan plan = QuickPlan();
-  const std::string text = ScheduleText(plan, 5, MakeSchedule(plan, 5), 40'000'000'000);
+  const std::string text = ScheduleText(plan, Shown(MakeSchedule(plan, 5), 40'000'000'000));
   EXPECT_NE(text.find("seed 5"), std::string::npos);
   EXPECT_NE(text.find("page_cache = cold"), std::string::npos);
   EXPECT_NE(text.find("cachestat"), std::string::npos);

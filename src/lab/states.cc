@@ -6,6 +6,7 @@
 #include <cstdio>
 
 #include "base/units.h"
+#include "lab/factor_proofs.h"
 #include "lab/targets.h"
 #include "os/process_tree_counters.h"
 
@@ -55,14 +56,16 @@ class Builder {
       : context_(context), condition_(condition) {}
 
   Result<Preparation> Run() {
-    preparation_.setup.salt_text = SaltText(context_.next_salt());
+    preparation_.setup.salt_text =
+        SaltText(context_.block_salt ? *context_.block_salt : context_.next_salt());
     preparation_.setup.forbid_prefix =
         KindOf(context_).takes_cache_prompt && condition_.Value(Layer::kPrefixCache) == "empty";
     preparation_.setup.reuse_connection = condition_.Value(Layer::kConnection) == "reused";
     preparation_.setup.spawn_at_send = IsNew(condition_);
     using Step = Why (Builder::*)();
-    for (const Step step : {&Builder::Process, &Builder::Model, &Builder::PageCacheLayer,
-                            &Builder::CompileCacheLayer, &Builder::Primers, &Builder::Prove}) {
+    for (const Step step : {&Builder::Path, &Builder::PromptLength, &Builder::Process,
+                            &Builder::Model, &Builder::PageCacheLayer, &Builder::CompileCacheLayer,
+                            &Builder::Primers, &Builder::Prove}) {
       if (context_.interrupted && context_.interrupted()) {
         return Error(ErrorCode::kInterrupted, "interrupted");
       }
@@ -82,11 +85,53 @@ class Builder {
     if (context_.on_step) context_.on_step(what);
   }
 
+  // Where the model's file lies is decided before anything looks at it.
+  Why Path() {
+    Status used = context_.target.UseModelFile("");
+    if (!condition_.path.empty()) {
+      const std::string& directory = context_.plan.target.paths.at(condition_.path);
+      Say("putting the model's file into " + directory);
+      const Result<std::string> placed =
+          context_.copies.Place(context_.target.model_file(), directory, context_.interrupted);
+      if (!placed.ok()) return "path " + condition_.path + ": " + placed.error().message();
+      used = context_.target.UseModelFile(*placed);
+    }
+    return used.ok() ? Why() : Why(used.error().message());
+  }
+
+  // The server counts; a length that was found before costs nothing.
+  Why PromptLength() {
+    if (!condition_.prompt_tokens) return std::nullopt;
+    Say("finding a prompt of " + std::to_string(*condition_.prompt_tokens) + " tokens");
+    const Result<PromptLengths::Found> found = context_.prompts.Find(
+        *condition_.prompt_tokens, [this](int64_t words) { return CountPrompt(words); });
+    if (!found.ok()) {
+      return "prompt_tokens = " + std::to_string(*condition_.prompt_tokens) + ": " +
+             found.error().message();
+    }
+    preparation_.setup.prompt = LongPrompt(found->words, context_.plan.prompt);
+    return std::nullopt;
+  }
+
+  Result<std::optional<int64_t>> CountPrompt(int64_t words) {
+    if (HasProcess(context_) && !context_.target.Alive()) {
+      if (const Why why = StartServer()) return Error(ErrorCode::kState, *why);
+    }
+    SendSetup setup;
+    setup.salt_text = SaltText(context_.next_salt());
+    setup.forbid_prefix = preparation_.setup.forbid_prefix;
+    setup.prompt = LongPrompt(words, context_.plan.prompt);
+    setup.max_tokens = 1;
+    ASSIGN_OR_RETURN(const PrimerReport report, context_.send_primer(setup));
+    return report.prompt_tokens;
+  }
+
   Why Process() {
     if (!HasProcess(context_)) return std::nullopt;
     preparation_.previous_process = context_.target.Identity();
-    const bool wrong_args = context_.running_args != condition_.target_args;
-    if (IsNew(condition_) || (wrong_args && context_.target.Alive())) {
+    const bool wrong_launch =
+        context_.running_args != condition_.target_args || context_.running_path != condition_.path;
+    if (IsNew(condition_) || (wrong_launch && context_.target.Alive())) {
       Say("ending the server");
       const Status stopped = context_.target.Stop(In(kStopLimitNs));
       if (!stopped.ok()) return "the old server did not end: " + stopped.error().message();
@@ -113,6 +158,7 @@ class Builder {
       if (!spawned.ok()) return "the server cannot be started: " + spawned.error().message();
       started_ = true;
       context_.running_args = condition_.target_args;
+      context_.running_path = condition_.path;
       const Status ready = context_.target.WaitReady(In(context_.plan.timeout_ns));
       if (ready.ok()) return std::nullopt;
       why = ready.error().message();
@@ -138,6 +184,8 @@ class Builder {
     if (file.empty()) return std::nullopt;
     const std::string& wanted = condition_.Value(Layer::kPageCache);
     const double share = WantedPageCacheShare(wanted);
+    if (wanted == kLockedPages) return LockPages(file);
+    context_.page_lock.reset();
     if (share < 1) {
       Say("dropping the file from the page cache");
       if (const Why why = EvictWithin(file)) return why;
@@ -149,6 +197,18 @@ class Builder {
     Say("bringing the file into the page cache");
     const Status warmed = context_.page_cache.Warm(file, share);
     return warmed.ok() ? Why() : Why("cannot warm the page cache: " + warmed.error().message());
+  }
+
+  // Kept from one attempt to the next: locking takes as long as reading the file.
+  Why LockPages(const std::string& file) {
+    if (context_.page_lock != nullptr && context_.locked_file == file) return std::nullopt;
+    context_.page_lock.reset();
+    Say("locking the file's pages");
+    Result<std::unique_ptr<PageLock>> locked = context_.page_cache.Lock(file);
+    if (!locked.ok()) return "cannot lock the file's pages: " + locked.error().message();
+    context_.page_lock = *std::move(locked);
+    context_.locked_file = file;
+    return std::nullopt;
   }
 
   // Only before a new process: a running one has its kernels in memory (the plan is checked).
@@ -326,6 +386,11 @@ LayerReading ReadPageCache(StateContext& context, const Condition& condition) {
     reading.reached = wanted - low <= kFractionWithin && high - wanted <= kFractionWithin;
   }
   reading.detail = Percent(share->ratio) + " of " + FormatBytes(share->file_bytes) + " resident";
+  if (reading.wanted != kLockedPages) return reading;
+  const int64_t locked = context.page_lock == nullptr ? 0 : context.page_lock->locked_bytes();
+  reading.proof += " and VmLck of rouse";
+  reading.detail += ", " + FormatBytes(locked) + " locked";
+  reading.reached = *reading.reached && locked >= share->file_bytes;
   return reading;
 }
 
@@ -484,6 +549,7 @@ LayerReadings ReadWithoutContact(StateContext& context, const Condition& conditi
   AddCompileCache(context, condition, true, readings);
   readings[Name(Layer::kPageCache)] = ReadPageCache(context, condition);
   readings[Name(Layer::kProcess)] = ReadProcess(context, condition);
+  AddLaunch(context, condition, readings);
   return readings;
 }
 
@@ -509,6 +575,9 @@ LayerReadings ReadAfter(StateContext& context, const Condition& condition,
   readings[Name(Layer::kModel)] = model;
   readings[Name(Layer::kPrefixCache)] = JudgePrefix(context, condition, preparation, attempt);
   readings[Name(Layer::kConnection)] = JudgeConnection(condition, attempt);
+  AddLaunch(context, condition, readings);
+  if (state.ok()) AddToldArguments(condition, state->json, readings);
+  AddPromptTokens(condition, attempt, readings);
   return readings;
 }
 

@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <optional>
 #include <string>
 #include <utility>
@@ -13,7 +14,9 @@
 #include "base/result.h"
 #include "base/time.h"
 #include "lab/contention.h"
+#include "lab/model_copy.h"
 #include "lab/plan.h"
+#include "lab/prompt_text.h"
 #include "lab/target.h"
 #include "results/attempt.h"
 
@@ -21,6 +24,13 @@ namespace rouse::lab {
 
 // Pages of a file in the page cache: the seam to os/page_cache and loader, so that tests need
 // neither a file nor a kernel. Read never touches the file's pages.
+class PageLock {
+ public:
+  virtual ~PageLock() = default;
+  // As the kernel counts them for our process.
+  virtual int64_t locked_bytes() const = 0;
+};
+
 class PageCache {
  public:
   virtual ~PageCache() = default;
@@ -40,6 +50,8 @@ class PageCache {
   virtual Status Warm(const std::string& path, double fraction) = 0;
   // The processes that have the file mapped, as far as we may know.
   virtual std::vector<int> Mappers(const std::string& path) = 0;
+  // All of its pages, resident and locked by us for as long as the result lives.
+  virtual Result<std::unique_ptr<PageLock>> Lock(const std::string& path) = 0;
 };
 PageCache& RealPageCache();
 
@@ -51,6 +63,8 @@ struct SendSetup {
   bool forbid_prefix = false;     // ask the server not to use its prefix cache
   bool reuse_connection = false;  // on the connection that the primer opened
   bool spawn_at_send = false;     // process = new: the target is started at the send
+  std::string prompt = {};        // instead of the plan's
+  std::optional<int64_t> max_tokens = {};
 };
 
 // A request that is sent to bring a state about, and is in no statistic.
@@ -88,6 +102,14 @@ struct StateContext {
   std::optional<int64_t> forced_prefix_tokens;
   // Starts ballast, background work and the sentinel; null where nothing may be started.
   LoadMaker* loads = nullptr;
+  // Of the block, where all of its conditions share one (lab/plan.h).
+  std::optional<uint64_t> block_salt = {};
+  std::string running_path = {};  // as running_args
+  ModelCopies copies = {};
+  PromptLengths prompts = {};
+  // Locked pages of `locked_file`, kept while conditions want them.
+  std::unique_ptr<PageLock> page_lock = {};
+  std::string locked_file = {};
 };
 
 // Brings about every layer of the condition and proves it; bounded waiting. Failures of the

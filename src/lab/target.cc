@@ -15,10 +15,12 @@
 #include <nlohmann/json.hpp>
 
 #include "base/fd.h"
+#include "base/strings.h"
 #include "lab/command_line.h"
 #include "lab/control.h"
 #include "lab/managed_target.h"
 #include "models/catalog.h"
+#include "os/proc_root.h"
 #include "os/process.h"
 
 namespace rouse::lab {
@@ -70,7 +72,11 @@ class ProcessTarget : public Target {
 
   TargetKind kind() const override { return spec_.kind; }
   std::string url() const override { return "http://127.0.0.1:" + std::to_string(port_); }
-  std::string model_file() const override { return model_file_; }
+  std::string model_file() const override { return moved_to_.empty() ? model_file_ : moved_to_; }
+  Status UseModelFile(const std::string& path) override {
+    moved_to_ = path;
+    return {};
+  }
 
   Status PickPort() override {
     ASSIGN_OR_RETURN(port_, FreePort());
@@ -147,6 +153,7 @@ class ProcessTarget : public Target {
 
   TargetSpec spec_;
   std::string model_file_;
+  std::string moved_to_;  // the same bytes elsewhere; "" = model_file_
   int port_ = 0;
 
  private:
@@ -200,7 +207,7 @@ class BuiltinTarget : public ProcessTarget {
  protected:
   Result<std::vector<std::string>> Argv(const std::vector<std::string>& args) const override {
     std::vector<std::string> argv = {binary_,     "serve",
-                                     "--model",   model_file_,
+                                     "--model",   model_file(),
                                      "--host",    "127.0.0.1",
                                      "--port",    std::to_string(port_),
                                      "--context", std::to_string(spec_.context)};
@@ -298,13 +305,15 @@ class CommandTarget : public ProcessTarget {
     for (const std::vector<std::string>& words : {words_, spec_.args, args}) {
       for (const std::string& word : words) {
         argv.push_back(
-            ReplaceAll(ReplaceAll(word, "{port}", std::to_string(port_)), "{model}", model_path_));
+            ReplaceAll(ReplaceAll(word, "{port}", std::to_string(port_)), "{model}", ModelPath()));
       }
     }
     return argv;
   }
 
  private:
+  const std::string& ModelPath() const { return moved_to_.empty() ? model_path_ : moved_to_; }
+
   static Status NoCall() {
     return Error(ErrorCode::kUnsupported, "rouse knows no load, unload or state call of a command");
   }
@@ -321,6 +330,18 @@ Result<std::unique_ptr<Target>> Resolved(const TargetSpec& spec) {
 }
 
 }  // namespace
+
+std::vector<CommandLine> Target::CommandLines() {
+  std::vector<CommandLine> lines;
+  for (const int pid : Tree()) {
+    const Result<std::string> text = os::ProcRoot::Real().ReadOf(pid, "cmdline");
+    if (!text.ok()) continue;  // it has ended
+    CommandLine& line = lines.emplace_back();
+    line.pid = pid;
+    for (const std::string_view word : SplitAt(*text, '\0')) line.words.emplace_back(word);
+  }
+  return lines;
+}
 
 Result<std::unique_ptr<Target>> MakeTarget(const TargetSpec& spec) {
   for (const auto& [header, variable] : spec.headers_env) {

@@ -24,6 +24,11 @@ struct ProcessIdentity {
   bool operator==(const ProcessIdentity&) const = default;
 };
 
+struct CommandLine {
+  int pid = 0;
+  std::vector<std::string> words;
+};
+
 // What the server says of itself, as far as it can.
 struct ServerState {
   std::optional<bool> model_loaded;
@@ -44,6 +49,13 @@ class Target {
   // Whether requests may carry "rouse_timeline": true.
   virtual bool tells_timeline() const = 0;
 
+  // From the next Spawn on the server loads this file, which has the model's bytes; "" = the one
+  // that the plan names. kUnsupported where the file is not ours to choose.
+  virtual Status UseModelFile(const std::string& path) {
+    if (path.empty()) return {};
+    return Error(ErrorCode::kUnsupported, "this target's model file is not ours to choose");
+  }
+
   // Starts the process with these arguments added; returns the moment of spawning, without waiting
   // for anything. A target that has no process of ours is kUnsupported.
   virtual Result<MonoTime> Spawn(const std::vector<std::string>& args) = 0;
@@ -60,6 +72,8 @@ class Target {
   virtual std::optional<ProcessIdentity> Identity() = 0;
   // Our process and all its descendants; empty when there is none.
   virtual std::vector<int> Tree() = 0;
+  // The command lines of these processes, as the kernel has them.
+  virtual std::vector<CommandLine> CommandLines();
   // "exited with status 1" or "killed by signal 9 (Killed)", once it ended; else "".
   virtual std::string ExitText() = 0;
   // The last lines of the process's stderr.

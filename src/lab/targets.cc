@@ -21,7 +21,7 @@ constexpr TargetLayer kMemoryPressure{
 constexpr TargetLayer kBackground{
     .set =
         "processes of ours: a spinner per CPU, O_DIRECT reads of the model file, two request "
-        "streams",
+        "streams, another server with two of its own",
     .proof = "their CPU time, bytes read, requests answered",
     .limit = "disk needs a local model file"};
 constexpr TargetLayer kForeignProcess{.set = "",

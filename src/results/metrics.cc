@@ -136,6 +136,12 @@ constexpr auto kMetrics = std::to_array<Metric>({
      "written to swap during the idle time"},
     {"idle_psi_memory_full_us", "us", kInt, MetricHome::kCounter,
      "every task that wanted to run waited for memory, during the idle time"},
+    {"companions_ttft_median_ns", "ns", kInt, MetricHome::kCounter,
+     "median TTFT of the requests that were sent together with the measured one"},
+    {"companions_ttft_max_ns", "ns", kInt, MetricHome::kCounter,
+     "longest TTFT of the requests that were sent together with the measured one"},
+    {"companions_failed_count", "count", kInt, MetricHome::kCounter,
+     "requests sent together with the measured one that failed"},
     // States that are numbers.
     {"page_cache_resident_ratio", "ratio", kRat, MetricHome::kState,
      "share of the model file in the page cache right before the request"},

@@ -1,0 +1,142 @@
+#include "lab/factor_proofs.h"
+
+#include <algorithm>
+#include <array>
+#include <cstdlib>
+#include <nlohmann/json.hpp>
+#include <utility>
+
+#include "lab/factors.h"
+#include "lab/prompt_text.h"
+#include "lab/targets.h"
+
+namespace rouse::lab {
+namespace {
+
+using results::LayerReading;
+
+// The first process of the server whose command line passes.
+template <typename Passes>
+std::optional<int> FindProcess(const std::vector<CommandLine>& lines, Passes passes) {
+  for (const CommandLine& line : lines) {
+    if (!line.words.empty() && passes(line.words)) return line.pid;
+  }
+  return std::nullopt;
+}
+
+bool Varies(const Plan& plan, bool (*is_default)(const Condition&)) {
+  return !std::all_of(plan.conditions.begin(), plan.conditions.end(), is_default);
+}
+
+// Whether the word has the path: alone, or behind a sign that belongs to no path ("--model=PATH").
+bool Names(const std::string& word, const std::string& path) {
+  const size_t at = word.find(path);
+  if (at == std::string::npos) return false;
+  return at == 0 || std::string_view("=:\"' ").find(word[at - 1]) != std::string_view::npos;
+}
+
+std::string Member(const nlohmann::json& object, const char* key) {
+  const auto found = object.find(key);
+  if (found == object.end()) return "";
+  if (found->is_string()) return found->get<std::string>();
+  return found->is_number_integer() ? std::to_string(found->get<int64_t>()) : "";
+}
+
+}  // namespace
+
+bool HasRun(const std::vector<std::string>& words, const std::vector<std::string>& wanted) {
+  return std::search(words.begin(), words.end(), wanted.begin(), wanted.end()) != words.end();
+}
+
+void AddLaunch(StateContext& context, const Condition& condition,
+               results::LayerReadings& readings) {
+  if (!RowOf(context.target.kind()).owns_process) return;
+  const bool starting =
+      condition.Value(Layer::kProcess) == "new" && !context.target.Identity().has_value();
+  const std::vector<CommandLine> lines = context.target.CommandLines();
+  if (Varies(context.plan, [](const Condition& each) { return each.target_args.empty(); })) {
+    LayerReading& reading = readings["target_args"];
+    reading.wanted = ArgumentsText(condition.target_args);
+    reading.proof = "/proc/PID/cmdline";
+    if (starting) {
+      reading.detail = "the server is started by the request";
+    } else {
+      const std::optional<int> pid = FindProcess(lines, [&](const std::vector<std::string>& words) {
+        return HasRun(words, condition.target_args);
+      });
+      const bool same = context.running_args == condition.target_args;
+      reading.reached = pid && same;
+      if (*reading.reached) reading.value = reading.wanted;
+      reading.detail = pid ? "process " + std::to_string(*pid) + " was started with them"
+                           : "no process of the server was started with them";
+      if (pid && !same) reading.detail = "the server still runs with other arguments";
+    }
+  }
+  if (Varies(context.plan, [](const Condition& each) { return each.path.empty(); })) {
+    LayerReading& reading = readings["path"];
+    reading.wanted = condition.path;
+    reading.proof = "/proc/PID/cmdline";
+    const std::string file = context.target.model_file();
+    reading.detail = file;
+    if (starting) return;
+    const std::optional<int> pid = FindProcess(lines, [&](const std::vector<std::string>& words) {
+      return std::any_of(words.begin(), words.end(),
+                         [&](const std::string& word) { return Names(word, file); });
+    });
+    reading.reached = pid.has_value();
+    if (pid) reading.value = condition.path;
+    reading.detail += pid ? ", named to process " + std::to_string(*pid)
+                          : ", which no process of the server was started with";
+  }
+}
+
+void AddToldArguments(const Condition& condition, const std::string& state_json,
+                      results::LayerReadings& readings) {
+  const auto found = readings.find("target_args");
+  if (found == readings.end()) return;
+  const nlohmann::json json = nlohmann::json::parse(state_json, nullptr, false);
+  if (!json.is_object() || json.value("schema", "") != "rouse.server_state/1") return;
+  if (!json.contains("models") || !json["models"].is_array() || json["models"].empty()) return;
+  const nlohmann::json details = json["models"][0].value("layer_details", nlohmann::json::object());
+  const nlohmann::json told = details.value("context", nlohmann::json::object());
+  // Argument of `rouse serve` -> member of its state.
+  constexpr std::array<std::pair<std::string_view, const char*>, 5> kTold{
+      {{"--threads", "threads"},
+       {"--flash-attn", "flash_attention"},
+       {"--cache-type-k", "cache_type_k"},
+       {"--cache-type-v", "cache_type_v"},
+       {"--context", "tokens"}}};
+  LayerReading& reading = found->second;
+  for (const auto& [flag, member] : kTold) {
+    const auto at = std::find(condition.target_args.begin(), condition.target_args.end(), flag);
+    if (at == condition.target_args.end() || at + 1 == condition.target_args.end()) continue;
+    const std::string says = Member(told, member);
+    // 0 threads or context and "auto" are for the server to choose.
+    if (says.empty() || *(at + 1) == "0" || *(at + 1) == "auto") continue;
+    if (says == *(at + 1)) {
+      if (reading.proof.find("GET /state") == std::string::npos) reading.proof += " and GET /state";
+      continue;
+    }
+    reading.reached = false;
+    reading.detail = "the server's state says " + std::string(member) + " = " + says;
+  }
+}
+
+void AddPromptTokens(const Condition& condition, const results::Attempt& attempt,
+                     results::LayerReadings& readings) {
+  if (!condition.prompt_tokens) return;
+  LayerReading& reading = readings["prompt_tokens"];
+  reading.wanted = std::to_string(*condition.prompt_tokens);
+  if (!attempt.tokens.prompt) {
+    reading.detail = "the server does not report the prompt's tokens";
+    return;
+  }
+  const int64_t tokens = *attempt.tokens.prompt;
+  const int64_t tolerance = PromptTolerance(*condition.prompt_tokens);
+  reading.value = std::to_string(tokens);
+  reading.proof = "prompt tokens of the answer";
+  reading.reached = std::abs(tokens - *condition.prompt_tokens) <= tolerance;
+  reading.detail = "within " + std::to_string(tolerance) + " tokens is reached";
+}
+
+}  // namespace rouse::lab
