@@ -8,10 +8,15 @@
 # Compile definitions that come with it:
 #   ROUSE_LLAMA_VERSION      "0.5.0", for people
 #   ROUSE_LLAMA_ORIGIN       "source", "installed" or "pinned"
+#   ROUSE_ENGINE_EDITS       1 when the library has rouse's edits (third_party/llama), else 0: then
+#                            everything works, slower. ./dev builds it with them; switched off by
+#                            -DROUSE_ENGINE_EDITS=OFF
 #   ROUSE_HAVE_LLAMA_COMMON  1 when llama-common (Jinja chat templates) is there; its headers are
 #                            "chat.h", "common.h", "jinja/...", <nlohmann/json.hpp> of the same tree
+# ROUSE_ENGINE_VOCABULARIES is set to the folder of the engine's own vocabulary files, if any.
 
 set(ROUSE_LLAMA_SOURCE "" CACHE PATH "A llama.cpp source tree to build as part of rouse")
+option(ROUSE_ENGINE_EDITS "Use rouse's edits of the engine where it has them" ON)
 set(ROUSE_ENGINE_PREFIX "" CACHE PATH "Where ./dev installed the engine that it built")
 
 # llama.cpp installs llama-common without its headers and without the static libraries behind it;
@@ -73,9 +78,21 @@ else()
   rouse_find_llama_common("${rouse_llama_prefix}")
   set(ROUSE_LLAMA_VERSION "${LLAMA_VERSION}")
 endif()
+# The header came with the edits.
+set(rouse_edits 0)
+if(ROUSE_ENGINE_EDITS AND rouse_llama_prefix
+    AND EXISTS "${rouse_llama_prefix}/include/rouse-edits.h")
+  set(rouse_edits 1)
+endif()
+set(rouse_vocabularies "${rouse_llama_prefix}/share/rouse/vocabularies")
+if(rouse_llama_prefix AND EXISTS "${rouse_vocabularies}")
+  set(ROUSE_ENGINE_VOCABULARIES "${rouse_vocabularies}")
+endif()
 if(NOT ROUSE_LLAMA_VERSION)
   set(ROUSE_LLAMA_VERSION "unknown")
 endif()
 target_compile_definitions(rouse_llama INTERFACE
-  ROUSE_LLAMA_VERSION="${ROUSE_LLAMA_VERSION}" ROUSE_LLAMA_ORIGIN="${ROUSE_LLAMA_ORIGIN}")
-message(STATUS "Engine: llama.cpp ${ROUSE_LLAMA_VERSION}, ${ROUSE_LLAMA_ORIGIN}")
+  ROUSE_LLAMA_VERSION="${ROUSE_LLAMA_VERSION}" ROUSE_LLAMA_ORIGIN="${ROUSE_LLAMA_ORIGIN}"
+  ROUSE_ENGINE_EDITS=${rouse_edits})
+message(STATUS "Engine: llama.cpp ${ROUSE_LLAMA_VERSION}, ${ROUSE_LLAMA_ORIGIN}, "
+  "edits: ${rouse_edits}")

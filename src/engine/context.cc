@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <limits>
 #include <stdexcept>
 #include <string>
@@ -12,9 +13,31 @@
 #include "engine/host.h"
 #include "engine/llama_runtime.h"
 #include "llama.h"
+#if ROUSE_ENGINE_EDITS
+#include "rouse-edits.h"
+#endif
 
 namespace rouse::engine {
 namespace {
+
+// While it lives, buffers that the library allocates on this thread belong to one context.
+class BufferMark {
+ public:
+#if ROUSE_ENGINE_EDITS
+  explicit BufferMark(uint64_t mark) { rouse_mark_buffers(mark); }
+  ~BufferMark() { rouse_mark_buffers(0); }
+#else
+  explicit BufferMark(uint64_t /*mark*/) {}
+  ~BufferMark() = default;
+#endif
+  BufferMark(const BufferMark&) = delete;
+  BufferMark& operator=(const BufferMark&) = delete;
+};
+
+uint64_t NewMark() {
+  static std::atomic<uint64_t> last = 0;
+  return ++last;
+}
 
 struct CacheType {
   std::string_view name;
@@ -104,6 +127,7 @@ Result<std::unique_ptr<Context>> Context::Create(const Weights& weights,
   }
 
   std::unique_ptr<Context> context(new Context());
+  const BufferMark mark(context->memory_mark_ = NewMark());
   context->threads_ = options.threads > 0 ? options.threads : UsableCores();
   llama_context_params params = llama_context_default_params();
   params.n_ctx = static_cast<uint32_t>(tokens);
@@ -161,6 +185,55 @@ void Context::Clear() {
   held_.clear();
 }
 
+int64_t Context::StateBytes() const {
+  return held_.empty() ? 0 : static_cast<int64_t>(llama_state_seq_get_size(context_, 0));
+}
+
+std::vector<std::byte> Context::SaveState() const {
+  std::vector<std::byte> state(static_cast<size_t>(StateBytes()));
+  if (state.empty()) return state;
+  const LogCollector log;
+  try {
+    const AbortGuard guard;
+    const size_t written = llama_state_seq_get_data(
+        context_, reinterpret_cast<uint8_t*>(state.data()), state.size(), 0);
+    state.resize(written);
+  } catch (const std::exception&) {
+    state.clear();
+  }
+  return state;
+}
+
+bool Context::RestoreState(std::span<const Token> tokens, std::span<const std::byte> state) {
+  Clear();
+  if (std::ssize(tokens) > tokens_limit_) return false;
+  const LogCollector log;
+  bool restored = false;
+  try {
+    const AbortGuard guard;
+    restored = llama_state_seq_set_data(context_, reinterpret_cast<const uint8_t*>(state.data()),
+                                        state.size(), 0) == state.size();
+  } catch (const std::exception&) {
+    restored = false;
+  }
+  if (!restored) {
+    Clear();
+    return false;
+  }
+  held_.assign(tokens.begin(), tokens.end());
+  return true;
+}
+
+bool Context::DropMemory() {
+  Clear();
+#if ROUSE_ENGINE_EDITS
+  rouse_drop_buffers(memory_mark_);
+  return true;
+#else
+  return false;
+#endif
+}
+
 int64_t Context::KeepPrefix(int64_t count) {
   CHECK(count >= 0 && count <= std::ssize(held_));
   if (count == 0) {
@@ -187,6 +260,7 @@ Result<bool> Context::Decode(std::span<const Token> tokens, std::stop_token stop
   CHECK(!tokens.empty());
   CHECK(std::ssize(held_) + std::ssize(tokens) <= tokens_limit_);
   stop_ = std::move(stop);
+  const BufferMark mark(memory_mark_);  // a larger graph may need larger buffers
   while (!tokens.empty()) {
     if (stop_.stop_requested()) return false;
     const auto part = tokens.first(std::min(tokens.size(), static_cast<size_t>(part_tokens_)));

@@ -44,6 +44,17 @@ class Context {
   int64_t KeepPrefix(int64_t count);
   void Clear();
 
+  // What is held, in the runtime's own form; for RestoreState() of a context of the same weights
+  // and options. Empty on failure. About 1 GB/s.
+  std::vector<std::byte> SaveState() const;
+  int64_t StateBytes() const;
+  // Replaces what is held. False: the runtime refused; nothing is held then.
+  bool RestoreState(std::span<const Token> tokens, std::span<const std::byte> state);
+
+  // Gives the memory of KV cache and compute buffers back to the kernel; what was held is gone, the
+  // context stays usable. False where the library can't (built without rouse's edits).
+  bool DropMemory();
+
   // Computes `tokens` after the held ones, in parts; they must fit. False: `stop` was requested;
   // what was computed by then is held. On an error everything is dropped.
   Result<bool> Decode(std::span<const Token> tokens, std::stop_token stop);
@@ -63,6 +74,7 @@ class Context {
   int threads_ = 1;
   std::optional<int64_t> kv_bytes_;
   std::optional<int64_t> compute_bytes_;
+  uint64_t memory_mark_ = 0;  // of its buffers
   std::vector<Token> held_;
   std::stop_token stop_;
 };

@@ -37,7 +37,8 @@ enum class FlashAttention { kAuto, kOn, kOff };
 enum class RepackMode {
   kOff,   // compute from the mapped file
   kOn,    // while loading
-  kAuto,  // while loading when the prompt that waits is long enough to pay for it, else by Improve()
+  kAuto,  // while loading when the prompt that waits is long enough to pay for it, else by
+          // Improve()
 };
 
 // One file of a model as the weights have it mapped: `address` is where `file_offset` is.
@@ -293,12 +294,12 @@ class Engine {
   virtual Result<std::vector<Token>> Tokenize(std::string_view text,
                                               const TokenizeOptions& options) = 0;
 
-  // Computes the prompt and generates; waits for a load that runs. `sink` gets the answer's pieces; `stop` is looked at before
-  // each token and between parts of the prompt, and inside a part too where the runtime can. A
-  // cancelled call is a report, not an error; what was computed by then can be reused.
-  // Errors: kState (not loaded), kUsage (no prompt, a token that is none, prompt too long: says
-  // both numbers, bad sampling values), kExhausted, kInternal. After an error the prefix is
-  // dropped and the engine can be used again.
+  // Computes the prompt and generates; waits for a load that runs. `sink` gets the answer's pieces;
+  // `stop` is looked at before each token and between parts of the prompt, and inside a part too
+  // where the runtime can. A cancelled call is a report, not an error; what was computed by then
+  // can be reused. Errors: kState (not loaded), kUsage (no prompt, a token that is none, prompt too
+  // long: says both numbers, bad sampling values), kExhausted, kInternal. After an error the prefix
+  // is dropped and the engine can be used again.
   virtual Result<GenerateReport> Generate(const GenerateRequest& request, const Sink& sink,
                                           std::stop_token stop) = 0;
 

@@ -1,8 +1,11 @@
 // LlamaEngine: Engine on llama.cpp's library. Private to src/engine; see engine.h for the contract.
+// Its parts: llama_engine.cc (template, tokenizer, facts), llama_load.cc (the start plan),
+// llama_sleep.cc (sleep, unload, what is done when nobody waits), llama_generate.cc.
 #pragma once
 
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -10,6 +13,9 @@
 #include "engine/context.h"
 #include "engine/engine.h"
 #include "engine/model.h"
+#include "engine/model_file.h"
+#include "engine/prefix_shelf.h"
+#include "engine/start_plan.h"
 
 namespace rouse::engine {
 
@@ -33,46 +39,93 @@ class LlamaEngine final : public Engine {
 
  private:
   struct FileFacts;   // what the header told
-  class StepLog;      // collects and passes on the steps of one Load()
   struct Generation;  // the state of one Generate()
+  using Bytes = Result<std::optional<int64_t>>;
 
-  Result<LoadReport> RunLoad(std::stop_token stop, const StepObserver& observer);
-  Result<FileFacts> ReadFile(StepLog& log) const;
-  Status LoadParts(StepLog& log, std::stop_token stop);
-  Status LoadWeights(const FileFacts& file, StepLog& log, const std::stop_token& stop);
-  Status LoadPlain(const FileFacts& file, StepLog& log, const std::stop_token& stop,
-                   const std::string& reason);
-  Status MakeContext(StepLog& log);
-  Status ParseTemplates(const FileFacts& file, StepLog& log);
+  // The parts of a load, each on a thread of the plan.
+  void AddParts();
+  Bytes ReadFile();
+  Bytes LoadTokenizer();
+  Bytes LoadWeights(const std::stop_token& stop);
+  Status LoadWeightsApart(const std::stop_token& stop);
+  Status LoadWeightsPlainly(const std::stop_token& stop, const std::string& reason);
+  void TellMappings();
+  void PublishWeights();
+  Bytes MakeContext();
+  Bytes ParseTemplates();
+
+  // In the calling thread, before a plan is made.
+  void ForgetReplacedFile();
+  bool Wake();
+  // On the plan's last thread.
+  void EndLoad(Status status);
+  Status CheckLoaded(Status status);
+  void EnterTier(Tier tier);
+  bool wants_repacked(std::optional<int64_t> prompt_tokens) const;
+
+  void WaitForTokenizer();
+  void WaitForLoad();
+  void StopLoad();
+
   void DropWeights();
+  void DropContext();
+  void KeepPrefixes();
+  void UnmapWeights();
+  Result<std::string> LockLeading();
 
   Status CheckRequest(const GenerateRequest& request) const;
   Result<bool> Prefill(Generation& generation);
+  int64_t ReusePrefix(Generation& generation);
   Status Answer(Generation& generation);
   bool Deliver(Generation& generation, std::string_view text);
 
-  // Applies `change` to a copy of the facts and publishes it.
+  // Applies `change` to a copy of the facts and publishes it. Any thread.
   template <typename Change>
   void Publish(const Change& change);
 
   const EngineOptions options_;
+  // Written by the plan's parts, read by the owner when the part has ended.
+  std::unique_ptr<FileFacts> file_;
+  std::vector<FileIdentity> identities_;  // of the files that was made from
   std::unique_ptr<Tokenizer> tokenizer_;
+  Status tokenizer_status_;
   std::unique_ptr<ChatTemplate> template_;        // null: not parsed yet, or unusable
   std::unique_ptr<ChatTemplate> tools_template_;  // the model's own one for requests with tools
   std::string template_problem_;
   std::unique_ptr<Weights> weights_;
-  std::unique_ptr<Context> context_;  // destroyed before weights_
-  std::optional<Result<LoadReport>> loaded_;
+  std::vector<FileMapping> mappings_;  // of weights_
+  bool mappings_told_ = false;         // to the watcher
+  std::unique_ptr<Context> context_;   // destroyed before weights_
 
-  mutable std::mutex facts_mutex_;  // held for the copy of a pointer only
+  PrefixShelf shelf_;
+  LeadingLock leading_;
+  bool leading_done_ = false;
+
+  LoadOptions load_;  // of the load that runs
+  LoadReport report_;
+  bool repack_ = false;  // this load's weights
+  std::optional<Result<LoadReport>> loaded_;
+  std::unique_ptr<StartPlan> plan_;  // while a load runs, and until it is joined
+
+  mutable std::mutex facts_mutex_;
   std::shared_ptr<const EngineFacts> facts_;
+};
+
+struct LlamaEngine::FileFacts {
+  std::vector<gguf::Header> parts;
+  int64_t bytes = 0;  // of all parts
+  std::string architecture;
+  std::optional<std::string> name;
+  int64_t vocabulary_tokens = 0;
+  std::optional<std::string> chat_template;
+  std::optional<std::string> tools_template;
 };
 
 template <typename Change>
 void LlamaEngine::Publish(const Change& change) {
-  auto next = std::make_shared<EngineFacts>(*Facts());
-  change(*next);
   const std::lock_guard lock(facts_mutex_);
+  auto next = std::make_shared<EngineFacts>(*facts_);
+  change(*next);
   facts_ = std::move(next);
 }
 

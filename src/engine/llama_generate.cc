@@ -20,7 +20,7 @@ struct LlamaEngine::Generation {
 };
 
 Status LlamaEngine::CheckRequest(const GenerateRequest& request) const {
-  if (context_ == nullptr) {
+  if (context_ == nullptr || tokenizer_ == nullptr) {
     return Error(ErrorCode::kState, options_.model_path + " is not loaded");
   }
   const int64_t count = std::ssize(request.prompt);
@@ -48,6 +48,7 @@ Result<GenerateReport> LlamaEngine::Generate(const GenerateRequest& request, con
                                              std::stop_token stop) {
   GenerateReport report;
   report.start = MonoNow();
+  WaitForLoad();
   RETURN_IF_ERROR(CheckRequest(request));
   std::vector<Token> banned = tokenizer_->SuppressedTokens();
   if (request.ignore_end) {
@@ -75,31 +76,44 @@ Result<GenerateReport> LlamaEngine::Generate(const GenerateRequest& request, con
   };
   const Status status = run();
   if (!status.ok()) context_->Clear();
+  const std::optional<int64_t> resident = ResidentBytes();
   Publish([&](EngineFacts& facts) {
     facts.prefix_tokens = std::ssize(context_->held());
     facts.prefix_since = MonoNow();
+    facts.ready_cost.process_bytes = resident;
   });
   if (!status.ok()) return status.error();
   generation.report.end = MonoNow();
   return std::move(generation.report);
 }
 
-Result<bool> LlamaEngine::Prefill(Generation& generation) {
+// Keeps, or brings back, as much of the prompt as there is. Returns how many tokens.
+int64_t LlamaEngine::ReusePrefix(Generation& generation) {
+  if (!generation.request.cache_prompt) return context_->KeepPrefix(0);
   const std::vector<Token>& prompt = generation.request.prompt;
-  generation.report.prefill_start = MonoNow();
-  int64_t kept = 0;
-  if (generation.request.cache_prompt) {
-    const std::vector<Token>& held = context_->held();
-    kept = std::mismatch(prompt.begin(), prompt.end(), held.begin(), held.end()).first -
-           prompt.begin();
-    // The last token is always computed: its output is what the answer begins with.
-    kept = std::min(kept, std::ssize(prompt) - 1);
+  int64_t common = CommonPrefix(prompt, context_->held());
+  if (const KeptPrefix* kept = shelf_.Find(prompt, common)) {
+    common =
+        context_->RestoreState(kept->tokens, kept->state) ? CommonPrefix(prompt, kept->tokens) : 0;
   }
-  kept = context_->KeepPrefix(kept);
-  generation.report.cached_tokens = kept;
-  const auto rest = std::span(prompt).subspan(static_cast<size_t>(kept));
+  // The last token is always computed: its output is what the answer begins with.
+  return context_->KeepPrefix(std::min(common, std::ssize(prompt) - 1));
+}
+
+Result<bool> LlamaEngine::Prefill(Generation& generation) {
+  GenerateReport& report = generation.report;
+  const MonoTime start = MonoNow();
+  const int64_t kept = ReusePrefix(generation);
+  report.prefill_start = MonoNow();
+  report.cached_tokens = kept;
+  report.steps.push_back({Stage::kPrefill, "prefix", start, report.prefill_start, {}});
+  const auto rest = std::span(generation.request.prompt).subspan(static_cast<size_t>(kept));
   ASSIGN_OR_RETURN(const bool complete, context_->Decode(rest, generation.stop));
-  if (complete) generation.report.prefill_end = MonoNow();
+  if (complete) {
+    report.prefill_end = MonoNow();
+    report.steps.push_back(
+        {Stage::kPrefill, "prefill", report.prefill_start, *report.prefill_end, {}});
+  }
   return complete;
 }
 

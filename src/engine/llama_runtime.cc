@@ -1,6 +1,7 @@
 // One-time initialisation of llama.cpp, its log and its aborts.
 #include "engine/llama_runtime.h"
 
+#include <atomic>
 #include <cstdio>
 #include <cstdlib>
 #include <mutex>
@@ -52,7 +53,11 @@ std::string WithoutFunctionName(std::string_view line) {
   return std::string(TrimBlanks(line));
 }
 
+std::atomic<bool> runtime_ready = false;
+
 }  // namespace
+
+bool RuntimeIsReady() { return runtime_ready; }
 
 bool EnsureRuntime() {
   static std::once_flag once;
@@ -64,6 +69,7 @@ bool EnsureRuntime() {
     llama_backend_init();
     // Static builds register their backends by themselves, builds with loadable ones don't.
     if (ggml_backend_reg_count() == 0) ggml_backend_load_all();
+    runtime_ready = true;
   });
   return first;
 }

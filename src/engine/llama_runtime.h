@@ -13,6 +13,8 @@ namespace rouse::engine {
 // Initialises backends and redirects log and aborts; the first call costs milliseconds, later ones
 // nothing. Any thread. True when this call did the work.
 bool EnsureRuntime();
+// Whether that has been done. Any thread.
+bool RuntimeIsReady();
 
 // While it lives, collects what the library logs *on this thread*: the last warnings and errors,
 // and the buffer sizes that it tells at info level. Everything else that it logs is dropped, also

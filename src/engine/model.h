@@ -19,6 +19,7 @@
 
 #include "base/result.h"
 #include "engine/engine.h"
+#include "gguf/header.h"
 
 struct llama_model;
 struct llama_vocab;
@@ -83,8 +84,9 @@ class Weights {
     bool repack = false;
   };
 
-  // kInterrupted when `stop` is requested meanwhile (looked at between tensors). With mapping, the
-  // library asks the kernel for the whole file at once and waits for it.
+  // kInterrupted when `stop` is requested meanwhile (looked at between tensors). With mapping, a
+  // library without rouse's edits asks the kernel for the whole file at once and waits for it; with
+  // them, nothing but the header is read.
   static Result<std::unique_ptr<Weights>> Load(const Options& options, std::stop_token stop);
 
   const std::string& path() const { return path_; }
@@ -99,6 +101,10 @@ class Weights {
   // Whether the KV of some first tokens can be kept while later ones are removed.
   bool state_is_recurrent() const;
   int64_t sliding_window_tokens() const;  // 0 = none
+
+  // Where the files are mapped, found by the tensors in them; `parts` are the headers. Empty where
+  // nothing is mapped, or where this build of the library does not show its tensors.
+  std::vector<FileMapping> Mappings(const std::vector<gguf::Header>& parts) const;
 
   std::optional<int64_t> mapped_bytes() const { return mapped_bytes_; }
   std::optional<int64_t> private_bytes() const { return private_bytes_; }

@@ -1,15 +1,61 @@
 // Weights: the computing half of a model file.
+#include <algorithm>
 #include <array>
 #include <cstdio>
 #include <cstring>
+#include <map>
 #include <stdexcept>
+#include <utility>
 
 #include "engine/llama_runtime.h"
 #include "engine/model.h"
 #include "llama.h"
+#if ROUSE_ENGINE_EDITS
+#include "rouse-edits.h"
+#endif
+
+// Of the library's inside: all tensors of a model by name. Weak, since only static builds are sure
+// to show it.
+[[gnu::weak]] const std::vector<std::pair<std::string, ggml_tensor*>>&
+// NOLINTNEXTLINE(readability-identifier-naming)
+llama_internal_get_tensor_map(const llama_model* model);
 
 namespace rouse::engine {
 namespace {
+
+// While it lives, headers are read without the vocabulary's arrays, where the library can.
+class VocabularySkipped {
+ public:
+#if ROUSE_ENGINE_EDITS
+  explicit VocabularySkipped(bool skip) { rouse_skip_vocabulary(skip); }
+  ~VocabularySkipped() { rouse_skip_vocabulary(false); }
+#else
+  explicit VocabularySkipped(bool /*skip*/) {}
+  ~VocabularySkipped() = default;
+#endif
+  VocabularySkipped(const VocabularySkipped&) = delete;
+  VocabularySkipped& operator=(const VocabularySkipped&) = delete;
+};
+
+constexpr int64_t kPageBytes = 4096;
+
+// One file's tensors in memory: all at one distance from where they are in the file, or not mapped.
+struct Placement {
+  const std::byte* file_start = nullptr;
+  int64_t first = 0;
+  int64_t last = 0;
+
+  bool Add(const std::byte* data, const gguf::Tensor& tensor) {
+    const std::byte* const start = data - tensor.offset;
+    if (file_start == nullptr) {
+      *this = {start, tensor.offset, tensor.offset + tensor.bytes};
+      return reinterpret_cast<uintptr_t>(start) % kPageBytes == 0;
+    }
+    first = std::min(first, tensor.offset);
+    last = std::max(last, tensor.offset + tensor.bytes);
+    return start == file_start;
+  }
+};
 
 // Fills one override; the list ends with one whose key is empty. False: does not fit.
 bool SetKey(llama_model_kv_override& entry, const std::string& key) {
@@ -61,6 +107,7 @@ Result<std::unique_ptr<Weights>> Weights::Load(const Options& options, std::stop
   const std::string what = "cannot load " + options.path + ": ";
   try {
     const AbortGuard guard;
+    const VocabularySkipped skipped(options.vocabulary_tokens.has_value());
     llama_model_params params = llama_model_default_params();
     params.n_gpu_layers = options.gpu_layers;
     params.load_mode = options.map_file ? LLAMA_LOAD_MODE_MMAP : LLAMA_LOAD_MODE_NONE;
@@ -100,6 +147,36 @@ Result<std::unique_ptr<Weights>> Weights::Load(const Options& options, std::stop
   } catch (const std::exception& e) {
     return Error(ErrorCode::kUnsupported, what + e.what());
   }
+}
+
+std::vector<FileMapping> Weights::Mappings(const std::vector<gguf::Header>& parts) const {
+  if (llama_internal_get_tensor_map == nullptr) return {};
+  std::map<std::string_view, std::pair<size_t, const gguf::Tensor*>> in_files;
+  for (size_t part = 0; part < parts.size(); ++part) {
+    for (const gguf::Tensor& tensor : parts[part].tensors) in_files[tensor.name] = {part, &tensor};
+  }
+  std::vector<Placement> placements(parts.size());
+  for (const auto& [name, tensor] : llama_internal_get_tensor_map(model_.get())) {
+    const auto found = in_files.find(name);
+    if (found == in_files.end() || tensor->buffer == nullptr || tensor->data == nullptr) continue;
+    if (!std::string_view(ggml_backend_buffer_name(tensor->buffer)).ends_with("_Mapped")) continue;
+    const auto& [part, in_file] = found->second;
+    if (!placements[part].Add(static_cast<const std::byte*>(tensor->data), *in_file)) return {};
+  }
+  std::vector<FileMapping> mappings;
+  for (size_t part = 0; part < parts.size(); ++part) {
+    const Placement& placed = placements[part];
+    if (placed.file_start == nullptr) continue;
+    // The library unmaps what lies before the first and behind the last tensor, in whole pages.
+    const int64_t begin = placed.first / kPageBytes * kPageBytes;
+    const int64_t end =
+        std::min((placed.last + kPageBytes - 1) / kPageBytes * kPageBytes, parts[part].file_bytes);
+    mappings.push_back({.path = parts[part].path,
+                        .address = placed.file_start + begin,
+                        .file_offset = begin,
+                        .bytes = end - begin});
+  }
+  return mappings;
 }
 
 int64_t Weights::vocabulary_tokens() const {

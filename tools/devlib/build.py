@@ -8,6 +8,7 @@ from devlib.report import run_logged
 
 # Arguments of ./dev that are about the engine that ./dev builds, and not CMake variables of rouse.
 ENGINE_FLAGS = "-DROUSE_ENGINE_FLAGS="
+ENGINE_EDITS = r"-DROUSE_ENGINE_EDITS(?::\w+)?=(.*)"
 
 
 class Configuration:
@@ -33,6 +34,14 @@ class Configuration:
             if argument.startswith(ENGINE_FLAGS):
                 flags += argument[len(ENGINE_FLAGS):].split()
         return flags
+
+    def engine_edits(self) -> bool:
+        """Whether the engine is built with rouse's edits."""
+        edited = True
+        for argument in self.arguments:
+            if match := re.fullmatch(ENGINE_EDITS, argument):
+                edited = match.group(1).upper() not in ("OFF", "0", "NO", "FALSE", "")
+        return edited
 
     def cmake_arguments(self) -> list[str]:
         return [argument for argument in self.arguments if not argument.startswith(ENGINE_FLAGS)]
@@ -108,7 +117,8 @@ def set_up_engine(report, configuration: Configuration):
         return None
     report.step("engine source", fetch.engine_source)
     return report.step("engine build",
-                       lambda step: engine.ensure(step, configuration.engine_flags()))
+                       lambda step: engine.ensure(step, configuration.engine_flags(),
+                                                  configuration.engine_edits()))
 
 
 def rouse_binary(configuration: Configuration) -> Path:

@@ -7,7 +7,7 @@ import shutil
 import subprocess
 from pathlib import Path
 
-from devlib import fetch, paths
+from devlib import edits, fetch, paths
 from devlib.report import StepFailed, run_logged
 
 NINJA_PROGRESS = r"^\[(\d+)/(\d+)\]"
@@ -96,13 +96,15 @@ def build_target(step, directory: Path, source: Path, flags: list[str], *targets
                env=env, progress=NINJA_PROGRESS, what="the engine could not be built")
 
 
-def ensure(step, flags: list[str]) -> Path:
+def ensure(step, flags: list[str], edited: bool) -> Path:
     """The prefix under which find_package(llama) finds the built engine."""
-    source = fetch.engine_source(step)
+    source = fetch.edited_engine_source(step) if edited else fetch.engine_source(step)
     directory = directory_for(source, flags)
     prefix = directory / "prefix"
-    step.note("for this machine" + (f", with {shlex.join(flags)}" if flags else ""))
+    step.note("for this machine" + ("" if edited else ", without edits") +
+              (f", with {shlex.join(flags)}" if flags else ""))
     if prefix.exists():
+        link_vocabularies(source, prefix)
         return prefix
     with paths.locked(directory.name, step):
         if prefix.exists():
@@ -113,12 +115,26 @@ def ensure(step, flags: list[str]) -> Path:
         paths.remove(work)
         run_logged(step, ["cmake", "--install", directory / "build", "--prefix", work],
                    "engine-install", what="the engine could not be installed into the cache")
+        link_vocabularies(source, work)
         os.rename(work, prefix)
     return prefix
 
 
+def link_vocabularies(source: Path, prefix: Path) -> None:
+    """The vocabularies that come with the engine's source, for the test that compares them."""
+    folder = prefix / "share" / "rouse" / "vocabularies"
+    if folder.exists():
+        return
+    work = folder.with_name(f"vocabularies.{os.getpid()}")
+    work.mkdir(parents=True)
+    for path in sorted((source / "models").glob("ggml-vocab-*.gguf")):
+        edits.link_or_copy(path, work / path.name)
+    os.rename(work, folder)
+
+
 def llama_server(step, flags: list[str]) -> Path:
-    """llama.cpp's own server, a peer for tests and benchmarks; ./dev run never needs it."""
+    """llama.cpp's own server, a peer for tests and benchmarks; ./dev run never needs it. Always of
+    the source without rouse's edits."""
     source = fetch.engine_source(step)
     directory = directory_for(source, flags)
     program = directory / "bin" / "llama-server"

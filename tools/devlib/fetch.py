@@ -3,12 +3,11 @@ pip is the package client that every machine with Python can have, and it honour
 and proxies (docs/decisions/0001-engine-by-package-download.md)."""
 import os
 import shutil
-import subprocess
 import tarfile
 import zipfile
 from pathlib import Path, PurePosixPath
 
-from devlib import paths, venv
+from devlib import edits, paths, venv
 from devlib.report import StepFailed, run_logged
 
 
@@ -62,14 +61,10 @@ def extract_tree(archive: Path, member: str, target: Path) -> None:
             path.chmod(0o755 if entry.mode & 0o100 else 0o644)
 
 
-def patches() -> list[Path]:
-    return sorted((paths.ROOT / "third_party" / "llama" / "patches").glob("*.patch"))
-
-
 def engine_source(step) -> Path:
-    """The engine's source tree in the cache, with our patches (if any) applied."""
+    """The engine's source tree in the cache, as its makers released it."""
     pin = paths.pins()["engine"]
-    key = paths.key_of(pin, [path.read_text() for path in patches()])
+    key = paths.key_of(pin, [])
     target = paths.cache_dir() / "engine" / f"source-{pin['version']}-{key}"
     told = f"{pin['name']} {pin['version']}, checked"
     step.note(told)
@@ -86,8 +81,6 @@ def engine_source(step) -> Path:
             extract_tree(archive, pin["member"], tree)
             if not (tree / "include" / "llama.h").exists():
                 raise StepFailed(f"{archive.name} holds no {pin['member']}/include/llama.h")
-            for patch in patches():
-                apply_patch(tree, patch)
             target.parent.mkdir(parents=True, exist_ok=True)
             os.rename(tree, target)
         finally:
@@ -96,12 +89,22 @@ def engine_source(step) -> Path:
     return target
 
 
-def apply_patch(tree: Path, patch: Path) -> None:
-    answer = subprocess.run(
-        ["git", "apply", str(patch)], cwd=tree, capture_output=True, text=True, check=False,
-        env={**os.environ, "GIT_CEILING_DIRECTORIES": str(tree.parent)})
-    if answer.returncode != 0:
-        raise StepFailed(f"{patch.name} does not apply: {answer.stderr.strip()}")
+def edited_engine_source(step) -> Path:
+    """The same with rouse's edits. Others are measured against the source without them."""
+    source = engine_source(step)
+    target = source.with_name(f"{source.name}-edited-{edits.digest()}")
+    if target.exists():
+        return target
+    with paths.locked("engine-source", step):
+        if target.exists():
+            return target
+        work = scratch("engine-edits")
+        try:
+            edits.make_tree(source, work / "tree")
+            os.rename(work / "tree", target)
+        finally:
+            shutil.rmtree(work, ignore_errors=True)
+    return target
 
 
 def model(step) -> Path:
