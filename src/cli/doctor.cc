@@ -1,5 +1,6 @@
 // `rouse doctor`: what this machine lets us set, prove and observe, and how to widen it; with
 // --calibrate what the client itself adds, and nothing else.
+#include <algorithm>
 #include <cstdio>
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -12,7 +13,6 @@
 #include "cli/doctor_checks.h"
 #include "lab/calibration.h"
 #include "lab/targets.h"
-#include "models/catalog.h"
 
 namespace rouse::cli {
 namespace {
@@ -24,6 +24,7 @@ using Calibration = std::vector<results::CalibrationRow>;
 nlohmann::json AbilityJson(const Ability& ability) {
   return {{"yes", ability.yes},
           {"how", ability.how},
+          {"but", ability.but.empty() ? nlohmann::json() : nlohmann::json(ability.but)},
           {"widen", ability.widen.empty() ? nlohmann::json() : nlohmann::json(ability.widen)}};
 }
 
@@ -45,6 +46,7 @@ nlohmann::json CalibrationJson(const Calibration& calibration) {
 nlohmann::json ReportJson(const DoctorReport& report) {
   nlohmann::json json = {{"schema", "rouse.doctor/1"},
                          {"target", report.target},
+                         {"kind", report.kind},
                          {"machine", nlohmann::json::object()},
                          {"layers", nlohmann::json::array()},
                          {"readers", nlohmann::json::array()},
@@ -96,29 +98,57 @@ std::string Cell(const std::string& text, size_t width) {
   return text.size() >= width ? text + " " : text + std::string(width - text.size(), ' ');
 }
 
-// What is missing in a row, once, with the command that widens it.
-std::string Missing(const std::string& kind, const Ability& ability) {
+struct NamedAbility {
+  const char* word;
+  const Ability* ability;
+};
+
+// What is missing in a row, each reason once, with the command that widens it.
+std::string Missing(const LayerAbility& row) {
   std::string text;
-  if (!ability.yes) text += Wrapped("      " + kind + ": ", "        ", ability.how);
-  if (!ability.widen.empty()) text += Wrapped("        widen: ", "          ", ability.widen);
+  std::vector<std::string> said;
+  for (const NamedAbility& each : {NamedAbility{"cannot be set", &row.settable},
+                                   NamedAbility{"cannot be proved", &row.provable},
+                                   NamedAbility{"cannot be observed", &row.observable}}) {
+    const Ability& ability = *each.ability;
+    const std::string why = ability.yes ? ability.but : ability.how;
+    if (why.empty() && ability.widen.empty()) continue;
+    if (std::find(said.begin(), said.end(), why) != said.end()) continue;
+    said.push_back(why);
+    const std::string what =
+        row.layer + (ability.yes ? " has a limit" : " " + std::string(each.word));
+    if (why.empty()) {
+      text += Wrapped("  ", "      ", row.layer + ": can be widened");
+    } else {
+      text += Wrapped("  ", "      ", what + ": " + why);
+    }
+    if (!ability.widen.empty()) text += Wrapped("    > ", "      ", ability.widen);
+  }
   return text;
 }
 
+// First the matrix alone: what most people want to know fits on one screen.
 std::string LayersText(const DoctorReport& report) {
-  std::string text = "State layers of a target of kind " + report.target +
-                     "\n  layer            settable  provable  observable\n";
+  const auto yes = [](const Ability& ability) {
+    return !ability.yes ? "no" : ability.but.empty() ? "yes" : "yes *";
+  };
+  std::string text = Wrapped("State layers of ", "  ", report.target) +
+                     "                   can be set  proved  observed\n";
+  std::string missing;
+  std::string means;
   for (const LayerAbility& row : report.layers) {
-    const auto yes = [](const Ability& ability) { return ability.yes ? "yes" : "no"; };
-    text += "  " + Cell(row.layer, 17) + Cell(yes(row.settable), 10) + Cell(yes(row.provable), 10) +
+    text += "  " + Cell(row.layer, 17) + Cell(yes(row.settable), 12) + Cell(yes(row.provable), 8) +
             yes(row.observable) + "\n";
-    if (row.settable.yes) text += Wrapped("      set by: ", "        ", row.settable.how);
-    text += Missing("not settable", row.settable);
-    if (row.provable.yes) text += Wrapped("      proved by: ", "        ", row.provable.how);
-    const bool said = row.provable.how == row.settable.how;
-    if (!said) text += Missing("not provable", row.provable);
-    if (row.observable.how != row.provable.how) text += Missing("not observable", row.observable);
+    missing += Missing(row);
+    if (!row.settable.yes && !row.provable.yes) continue;
+    means += "  " + row.layer + "\n";
+    if (row.settable.yes) means += Wrapped("    set by: ", "      ", row.settable.how);
+    if (row.provable.yes) means += Wrapped("    proved by: ", "      ", row.provable.how);
   }
-  return text;
+  if (!missing.empty()) {
+    text += "\nWhat is missing or has a limit (*), and after > what would widen it\n" + missing;
+  }
+  return text + "\nHow each is set and proved\n" + means;
 }
 
 std::string ReportText(const DoctorReport& report) {
@@ -132,7 +162,7 @@ std::string ReportText(const DoctorReport& report) {
     const std::string first = "  " + Cell(row.what, 25) + Cell(row.ability.yes ? "yes" : "no", 5);
     text += Wrapped(first, std::string(32, ' '), row.ability.how);
     if (!row.ability.widen.empty()) {
-      text += Wrapped("        widen: ", "          ", row.ability.widen);
+      text += Wrapped("    > ", "      ", row.ability.widen);
     }
   }
   if (!report.remarks.empty()) text += "\nTo know before measuring\n";
@@ -168,45 +198,41 @@ int Calibrate(bool json) {
   return 0;
 }
 
-// The file whose page cache is to be looked at: the one that was named, else the default model.
-Result<std::string> ModelFile(const std::string& argument, lab::TargetKind target) {
-  if (!argument.empty()) {
-    ASSIGN_OR_RETURN(const models::ModelFile model, models::Resolve(argument));
-    return model.path;
-  }
-  if (!lab::RowOf(target).owns_process) return std::string();
-  const Result<models::ModelFile> model = models::Resolve(models::kDefaultModel);
-  return model.ok() ? model->path : std::string();
-}
-
 }  // namespace
 
 int RunDoctor(int argc, const char* const* argv) {
   CLI::App app("What this machine lets us set, prove and observe; how to widen it", "doctor");
   CommonFlags flags;
   AddCommonFlags(app, flags);
-  std::string target_name = "builtin";
-  std::vector<std::string> kinds;
-  for (const lab::TargetRow& row : lab::Targets()) kinds.emplace_back(row.name);
+  std::string target_text = "builtin";
   std::string model;
+  std::string model_file;
   bool calibrate = false;
-  app.add_option("--target", target_name, "The kind of target (no request is sent to any)")
-      ->check(CLI::IsMember(kinds))
+  std::string kinds;
+  for (const lab::TargetRow& row : lab::Targets()) {
+    kinds += (kinds.empty() ? "" : ", ") + std::string(row.name);
+  }
+  app.add_option("--target", target_text,
+                 "A URL, KIND:URL, 'cmd:COMMAND {port} {model}', or a kind alone: " + kinds +
+                     ". No request is sent to it")
       ->capture_default_str();
   app.add_option("--model", model, "The model whose file is looked at: a name or a GGUF file");
+  app.add_option("--model-file", model_file,
+                 "The local file behind a server's model, for page-cache proofs");
   app.add_flag("--calibrate", calibrate,
                "Measure what the client itself adds, and nothing else (under 1 s)");
   app.footer(
       "Tries out what is harmless (a temporary file of 2 MiB beside the model) and changes "
       "nothing\n"
       "that stays. Each \"no\" comes with its reason and, where there is one, the command that\n"
-      "widens it.\n\nExample: rouse doctor --calibrate");
+      "widens it.\n\nExamples: rouse doctor\n"
+      "          rouse doctor --target llama-server:http://127.0.0.1:8080 --model-file m.gguf\n"
+      "          rouse doctor --calibrate");
   if (const std::optional<int> status = ParseArguments(app, argc, argv)) return *status;
   if (calibrate) return Calibrate(flags.json);
-  const lab::TargetKind target = *lab::TargetKindFromName(target_name);
-  const Result<std::string> model_file = ModelFile(model, target);
-  if (!model_file.ok()) return Fail(model_file.error());
-  const DoctorReport report = Examine(target, *model_file);
+  const Result<DoctorTarget> target = ReadDoctorTarget(target_text, model, model_file);
+  if (!target.ok()) return Fail(target.error());
+  const DoctorReport report = Examine(*target);
   const std::string text = flags.json ? ReportJson(report).dump(2) + "\n" : ReportText(report);
   std::fputs(text.c_str(), stdout);
   return 0;

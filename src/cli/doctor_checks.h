@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "cli/doctor_target.h"
 #include "lab/layers.h"
 
 namespace rouse::cli {
@@ -20,6 +21,7 @@ struct Ability {
   bool yes = false;
   std::string how;  // by which means, or why not
   std::string widen;
+  std::string but = {};  // what it does not cover, or ""
 };
 
 struct LayerAbility {
@@ -36,7 +38,8 @@ struct ReaderAbility {
 };
 
 struct DoctorReport {
-  std::string target;                                        // "builtin", "command", "url"
+  std::string target;                                        // as it was given
+  std::string kind;                                          // "builtin", "command", "url"
   std::string model_file;                                    // "" when there is none here
   std::vector<std::pair<std::string, std::string>> machine;  // name -> text
   std::vector<LayerAbility> layers;
@@ -44,13 +47,13 @@ struct DoctorReport {
   std::vector<std::string> remarks;  // what may surprise a measurement here
 };
 
-// `model_file` may be "": then the page cache is tried beside where models are kept.
-DoctorReport Examine(lab::TargetKind target, const std::string& model_file);
+// Without a model file the page cache is tried beside where models are kept.
+DoctorReport Examine(const DoctorTarget& target);
 
 // The parts, for Examine.
-std::vector<LayerAbility> ExamineLayers(lab::TargetKind target, const std::string& model_file);
-std::vector<ReaderAbility> ExamineReaders();
-std::vector<std::pair<std::string, std::string>> DescribeMachine(const std::string& model_file);
-std::vector<std::string> Remarks(const std::string& model_file);
+std::vector<LayerAbility> ExamineLayers(const DoctorTarget& target);
+std::vector<ReaderAbility> ExamineReaders(const DoctorTarget& target);
+std::vector<std::pair<std::string, std::string>> DescribeMachine(const DoctorTarget& target);
+std::vector<std::string> Remarks(const DoctorTarget& target);
 
 }  // namespace rouse::cli

@@ -74,47 +74,80 @@ PageCacheTrial TryPageCache(const std::string& model_file) {
   return TryIn(std::filesystem::temp_directory_path().string());
 }
 
-void ExaminePageCache(lab::TargetKind target, const std::string& model_file, LayerAbility& row) {
-  const PageCacheTrial trial = TryPageCache(model_file);
+// The command with everything that is known filled in.
+std::string Measure(const DoctorTarget& target, const std::string& more) {
+  const std::string text = target.named ? target.text : "URL";
+  return "rouse measure --target " + text + (more.empty() ? "" : " " + more);
+}
+
+void ProvePageCache(const DoctorTarget& target, LayerAbility& row) {
+  const std::string& file = target.model_file;
+  if (file.empty() && target.named && !target.spec.url.empty() && !target.on_this_machine) {
+    row.provable = {false, "the server is on another machine, and so are its file's pages",
+                    "on that machine: rouse doctor --target http://127.0.0.1:" +
+                        std::to_string(target.port) + " --model-file FILE"};
+  } else if (file.empty() && target.mapped_models.size() == 1) {
+    row.provable = {false,
+                    "the server maps " + target.mapped_models[0] + "; say that it is the model",
+                    Measure(target, "--model-file " + target.mapped_models[0])};
+  } else if (file.empty() && target.spec.kind == lab::TargetKind::kBuiltin) {
+    row.provable = {false, "no model is here to look at", "./dev run"};
+  } else if (file.empty()) {
+    row.provable = {false, "the server's model file must be known and local",
+                    Measure(target, "--model-file FILE")};
+  } else if (const Result<os::Residency> residency = os::ReadResidency(file); !residency.ok()) {
+    row.provable = {false, residency.error().message(),
+                    "sudo rouse doctor --target " + target.text};
+  } else if (!residency->Exact()) {
+    row.provable = {true, "warm and cold, by a sample of 512 pages of " + file,
+                    "sudo chown \"$USER\" " + file,
+                    "no fraction, and no exact number: you neither own it nor may write it"};
+  } else {
+    row.provable = {true, residency->proof + " on " + file + ", exact", ""};
+  }
+  const bool looks = !file.empty() && row.provable.yes;
+  row.observable = looks ? Ability{true, "rouse state " + file, ""} : row.provable;
+}
+
+void ExaminePageCache(const DoctorTarget& target, LayerAbility& row) {
+  const PageCacheTrial trial = TryPageCache(target.model_file);
+  const std::string limit = row.settable.but;
   if (!trial.cannot.empty()) {
     row.settable = {false, trial.cannot, ""};
   } else if (!trial.dropped) {
     row.settable = {false, "tried in " + trial.folder + ": " + trial.why_stayed,
                     "keep the model on a disk's file system (tmpfs cannot be dropped)"};
-  } else if (!trial.filled) {
+  } else {
     row.settable = {true,
-                    "tried in " + trial.folder +
-                        ": drops; filling only by reading "
-                        "(MADV_POPULATE_READ needs Linux 5.14)",
-                    ""};
-  } else {
-    row.settable = {true, "fadvise, MADV_POPULATE_READ: tried in " + trial.folder, ""};
+                    trial.filled ? "fadvise, MADV_POPULATE_READ: tried in " + trial.folder
+                                 : "tried in " + trial.folder +
+                                       ": drops; filling only by reading (MADV_POPULATE_READ needs "
+                                       "Linux 5.14)",
+                    "", limit};
   }
-  if (model_file.empty()) {
-    const bool is_url = !lab::RowOf(target).owns_process;
-    row.provable = {
-        false,
-        is_url ? "the server's model file must be known and local" : "no model is here to look at",
-        is_url ? "rouse measure --target URL --model-file FILE" : "./dev run"};
-    row.observable = row.provable;
-    return;
+  if (!target.model_file.empty() && target.spec.kind != lab::TargetKind::kBuiltin) {
+    row.settable.but = "pages that the server maps stay";
   }
-  const Result<os::Residency> residency = os::ReadResidency(model_file);
-  if (!residency.ok()) {
-    row.provable = {false, residency.error().message(), "sudo rouse doctor"};
-  } else if (residency->sampled_pages) {
-    row.provable = {true,
-                    "warm and cold, by a sample of 512 pages; no fraction, and no exact number: "
-                    "you neither own " +
-                        model_file + " nor may write it",
-                    "sudo chown \"$USER\" " + model_file};
-  } else {
-    row.provable = {true, residency->proof + " on " + model_file + ", exact", ""};
+  if (target.maps_model_file && row.settable.yes) {
+    row.settable.but = target.comm + " (pid " + std::to_string(*target.pid) +
+                       ") maps the file now: its pages stay until the model is unloaded";
   }
-  row.observable = {residency.ok(), "rouse state " + model_file, ""};
+  ProvePageCache(target, row);
+  // Without a file there is nothing to drop either.
+  const bool needs_file = target.spec.kind != lab::TargetKind::kBuiltin && target.named;
+  if (needs_file && target.model_file.empty()) row.settable = row.provable;
 }
 
-void ExamineMemoryPressure(LayerAbility& row) {
+bool IsElsewhere(const DoctorTarget& target) {
+  return target.named && !target.spec.url.empty() && !target.on_this_machine;
+}
+
+void ExamineMemoryPressure(const DoctorTarget& target, LayerAbility& row) {
+  if (IsElsewhere(target)) {
+    row.settable = {false, "a ballast would press on this machine, and not on the server's", ""};
+    row.provable = row.observable = row.settable;
+    return;
+  }
   const os::ProcRoot& root = os::ProcRoot::Real();
   const Result<os::Meminfo> meminfo = os::ReadMeminfo(root);
   if (row.settable.yes && meminfo.ok() && meminfo->available_bytes) {
@@ -127,90 +160,124 @@ void ExamineMemoryPressure(LayerAbility& row) {
                          "add psi=1 to the kernel's command line and reboot"};
 }
 
-void ExamineBackground(LayerAbility& row) {
+void ExamineBackground(const DoctorTarget& target, LayerAbility& row) {
+  if (!target.model_file.empty()) row.settable.but.clear();
+  if (IsElsewhere(target)) {
+    row.settable.but =
+        "\"requests\" only: \"cpu\" and \"disk\" would load this machine, not the server's";
+  }
   const Result<os::Psi> psi = os::ReadPsi(os::ProcRoot::Real(), os::PsiResource::kCpu);
   row.observable = psi.ok() ? Ability{true, "/proc/pressure/cpu and io, load average", ""}
                             : Ability{true, "load average only: no /proc/pressure here",
                                       "add psi=1 to the kernel's command line and reboot"};
 }
 
-void ExamineCompileCache(lab::TargetKind target, LayerAbility& row) {
-  if (target != lab::TargetKind::kCommand) return;
+void ExamineCompileCache(const DoctorTarget& target, LayerAbility& row) {
+  if (target.spec.kind != lab::TargetKind::kCommand) return;
   row.settable.widen =
-      "compile_cache_env = \"CUDA_CACHE_PATH\" (or TRITON_CACHE_DIR, XDG_CACHE_HOME) in [target] "
-      "of the plan";
+      "in [target] of the plan: compile_cache_env = \"CUDA_CACHE_PATH\" (or TRITON_CACHE_DIR, "
+      "XDG_CACHE_HOME)";
   const bool has_gpu = !os::ListDisplayDevices(os::ProcRoot::Real()).empty();
-  if (!has_gpu) row.settable.how += "; no GPU is here, so most servers compile nothing";
+  if (!has_gpu) row.settable.but += "; no GPU is here, so most servers compile nothing";
 }
 
-void ExamineProcess(lab::TargetKind target, LayerAbility& row) {
+void ExamineProcess(const DoctorTarget& target, LayerAbility& row) {
   row.observable = {true, "/proc/PID/stat: pid and start time", ""};
-  if (lab::RowOf(target).owns_process) return;
+  if (lab::RowOf(target.spec.kind).owns_process) {
+    if (target.program_missing.empty()) return;
+    row.settable = {false, target.program_missing, "install it, or give its whole path after cmd:"};
+    return;
+  }
   row.settable.widen = "rouse measure --target 'cmd:COMMAND {port} {model}'";
-  row.observable.how =
-      "the process that listens on the URL's port, when it is on this machine and "
-      "yours";
-  if (geteuid() != 0) {
-    row.observable.widen = "sudo rouse doctor --target " +
-                           std::string(lab::TargetKindName(target)) + " (other users' servers)";
+  const std::string sudo = geteuid() == 0 ? "" : "sudo rouse doctor --target " + target.text;
+  if (!target.named) {
+    row.observable.how = "who listens on the URL's port, on this machine, if you may see it";
+    if (geteuid() != 0) row.observable.but = "not the servers of other users";
+  } else if (!target.on_this_machine) {
+    row.observable = {false, "the server is not on this machine", ""};
+  } else if (target.pid) {
+    row.observable.how = target.comm + " (pid " + std::to_string(*target.pid) + ") listens there";
+  } else {
+    row.observable = {false,
+                      "no process that this user may see listens on port " +
+                          std::to_string(target.port) + ": start the server",
+                      sudo};
+  }
+  row.provable = row.observable;
+}
+
+// The kind that a process's name suggests; "" when none does.
+std::string KindByName(const std::string& comm) {
+  for (const std::string_view kind : {"llama-server", "llama-swap", "ollama", "vllm"}) {
+    if (comm.starts_with(kind)) return std::string(kind);
+  }
+  return "";
+}
+
+void ExamineModel(const DoctorTarget& target, LayerAbility& row) {
+  const std::string url = target.named ? target.spec.url : "URL";
+  switch (target.spec.kind) {
+    case lab::TargetKind::kUrl: {
+      const std::string kind = KindByName(target.comm);
+      row.settable.widen = "rouse measure --target " + (kind.empty() ? "KIND" : kind) + ":" + url;
+      if (kind.empty()) row.settable.widen += " (KIND: llama-server, ollama, llama-swap or vllm)";
+      break;
+    }
+    case lab::TargetKind::kLlamaServer:
+      row.settable.widen = "llama-server --models-dir DIRECTORY (router mode)";
+      break;
+    case lab::TargetKind::kVllm:
+      row.settable.widen = "VLLM_SERVER_DEV_MODE=1 vllm serve MODEL --enable-sleep-mode";
+      break;
+    default:
+      break;
+  }
+  if (row.settable.yes && !target.plain_http) {
+    row.settable = {false, "its control calls need a plain http:// address", ""};
+    row.provable = row.settable;
   }
 }
 
-void ExamineModel(lab::TargetKind target, LayerAbility& row) {
-  if (target == lab::TargetKind::kUrl) {
-    row.settable.widen =
-        "rouse measure --target KIND:URL, KIND one of llama-server, ollama, "
-        "llama-swap, vllm";
-  }
-  if (target == lab::TargetKind::kLlamaServer) {
-    row.settable.widen = "llama-server --models-dir DIRECTORY (router mode)";
-  }
-  if (target == lab::TargetKind::kVllm) {
-    row.settable.widen = "VLLM_SERVER_DEV_MODE=1 vllm serve MODEL --enable-sleep-mode";
+void ExamineOne(const DoctorTarget& target, lab::Layer layer, LayerAbility& row) {
+  switch (layer) {
+    case lab::Layer::kPageCache:
+      return ExaminePageCache(target, row);
+    case lab::Layer::kMemoryPressure:
+      return ExamineMemoryPressure(target, row);
+    case lab::Layer::kCompileCache:
+      return ExamineCompileCache(target, row);
+    case lab::Layer::kProcess:
+      return ExamineProcess(target, row);
+    case lab::Layer::kModel:
+      return ExamineModel(target, row);
+    case lab::Layer::kPrefixCache:
+      if (target.spec.kind == lab::TargetKind::kVllm) {
+        row.provable.but = "only a server that was started to tell cached tokens";
+        row.provable.widen = "vllm serve MODEL --enable-prompt-tokens-details";
+      }
+      return;
+    case lab::Layer::kBackground:
+      return ExamineBackground(target, row);
+    case lab::Layer::kConnection:
+      return;
   }
 }
 
 }  // namespace
 
-std::vector<LayerAbility> ExamineLayers(lab::TargetKind target, const std::string& model_file) {
+std::vector<LayerAbility> ExamineLayers(const DoctorTarget& target) {
   std::vector<LayerAbility> rows;
   for (const lab::LayerRow& layer : lab::Layers()) {
     LayerAbility row;
     row.layer = layer.name;
-    const lab::TargetLayer& on = lab::RowOf(target).On(layer.layer);
-    std::string how(on.set.empty() ? on.limit : on.set);
-    if (!on.set.empty() && !on.limit.empty()) how += "; " + std::string(on.limit);
-    row.settable = {!on.set.empty(), how, ""};
-    row.provable = on.proof.empty() ? Ability{false, std::string(on.limit), ""}
-                                    : Ability{true, std::string(on.proof), ""};
+    const lab::TargetLayer& on = lab::RowOf(target.spec.kind).On(layer.layer);
+    const std::string limit(on.limit);
+    row.settable =
+        on.set.empty() ? Ability{false, limit, ""} : Ability{true, std::string(on.set), "", limit};
+    row.provable =
+        on.proof.empty() ? Ability{false, limit, ""} : Ability{true, std::string(on.proof), ""};
     row.observable = row.provable;
-    switch (layer.layer) {
-      case lab::Layer::kPageCache:
-        ExaminePageCache(target, model_file, row);
-        break;
-      case lab::Layer::kMemoryPressure:
-        ExamineMemoryPressure(row);
-        break;
-      case lab::Layer::kCompileCache:
-        ExamineCompileCache(target, row);
-        break;
-      case lab::Layer::kProcess:
-        ExamineProcess(target, row);
-        break;
-      case lab::Layer::kModel:
-        ExamineModel(target, row);
-        break;
-      case lab::Layer::kPrefixCache:
-        if (target == lab::TargetKind::kVllm) {
-          row.provable.widen = "vllm serve MODEL --enable-prompt-tokens-details";
-        }
-        break;
-      case lab::Layer::kBackground:
-        ExamineBackground(row);
-        break;
-      case lab::Layer::kConnection:
-        break;
-    }
+    ExamineOne(target, layer.layer, row);
     rows.push_back(std::move(row));
   }
   return rows;

@@ -6,6 +6,7 @@
 #include "base/time.h"
 #include "base/units.h"
 #include "cli/doctor_checks.h"
+#include "lab/targets.h"
 #include "os/block_device.h"
 #include "os/boot.h"
 #include "os/capability.h"
@@ -37,11 +38,27 @@ Ability FromResult(bool ok, const std::string& how, const std::string& why_not,
   return ok ? Ability{true, how, ""} : Ability{false, why_not, widen};
 }
 
-Ability OtherUsersProcesses() {
+// Of a certain server: whether its own can be read. Else: whose could be.
+Ability ProcessCounters(const DoctorTarget& target) {
+  const std::string sudo = "sudo rouse measure --target " + target.text;
+  if (target.named && !target.spec.url.empty()) {
+    if (!target.on_this_machine) return {false, "the server is not on this machine", ""};
+    if (!target.pid) {
+      return {false,
+              "no process that this user may see listens on port " + std::to_string(target.port),
+              geteuid() == 0 ? "" : sudo};
+    }
+    const std::string who = target.comm + " (pid " + std::to_string(*target.pid) + ")";
+    if (target.counters_readable) return {true, "of " + who + " and its children", ""};
+    return {false, "of " + who + ", which is another user's", sudo};
+  }
   if (os::HasCapability(os::Capability::kSysPtrace)) {
     return {true, "of every user's servers (CAP_SYS_PTRACE)", ""};
   }
-  return {false, "of your own servers only", "sudo rouse measure ..."};
+  if (lab::RowOf(target.spec.kind).owns_process) {
+    return {true, "of your own servers, as this one is", ""};
+  }
+  return {true, "of your own servers only", "sudo rouse measure --target KIND:URL"};
 }
 
 Ability ReadBytes() {
@@ -166,9 +183,9 @@ std::string StorageText(const os::Storage& storage) {
 
 }  // namespace
 
-std::vector<ReaderAbility> ExamineReaders() {
+std::vector<ReaderAbility> ExamineReaders(const DoctorTarget& target) {
   return {
-      {"bytes read, RSS, faults", OtherUsersProcesses()},
+      {"bytes read, RSS, faults", ProcessCounters(target)},
       {"bytes read from disk", ReadBytes()},
       {"wait for a CPU", RunQueue()},
       {"wait for the disk", Delays()},
@@ -181,7 +198,8 @@ std::vector<ReaderAbility> ExamineReaders() {
   };
 }
 
-std::vector<std::pair<std::string, std::string>> DescribeMachine(const std::string& model_file) {
+std::vector<std::pair<std::string, std::string>> DescribeMachine(const DoctorTarget& target) {
+  const std::string& model_file = target.model_file;
   std::vector<std::pair<std::string, std::string>> facts;
   utsname names{};
   if (uname(&names) == 0) {
@@ -221,7 +239,8 @@ std::vector<std::pair<std::string, std::string>> DescribeMachine(const std::stri
   return facts;
 }
 
-std::vector<std::string> Remarks(const std::string& model_file) {
+std::vector<std::string> Remarks(const DoctorTarget& target) {
+  const std::string& model_file = target.model_file;
   std::vector<std::string> remarks;
   const Result<os::Loadavg> load = os::ReadLoadavg(Root());
   const auto cpus = static_cast<double>(sysconf(_SC_NPROCESSORS_ONLN));
@@ -245,7 +264,9 @@ std::vector<std::string> Remarks(const std::string& model_file) {
                       std::to_string(*vmstat->cache_drops) + " so far).");
   }
   if (model_file.empty()) {
-    remarks.emplace_back("No model is here: ./dev run fetches the default one (98 MB).");
+    if (target.spec.kind == lab::TargetKind::kBuiltin) {
+      remarks.emplace_back("No model is here: ./dev run fetches the default one (98 MB).");
+    }
     return remarks;
   }
   const Result<os::Storage> storage = os::ReadStorage(Root(), model_file);
@@ -264,14 +285,15 @@ std::vector<std::string> Remarks(const std::string& model_file) {
   return remarks;
 }
 
-DoctorReport Examine(lab::TargetKind target, const std::string& model_file) {
+DoctorReport Examine(const DoctorTarget& target) {
   DoctorReport report;
-  report.target = lab::TargetKindName(target);
-  report.model_file = model_file;
-  report.machine = DescribeMachine(model_file);
-  report.layers = ExamineLayers(target, model_file);
-  report.readers = ExamineReaders();
-  report.remarks = Remarks(model_file);
+  report.target = target.text;
+  report.kind = lab::TargetKindName(target.spec.kind);
+  report.model_file = target.model_file;
+  report.machine = DescribeMachine(target);
+  report.layers = ExamineLayers(target);
+  report.readers = ExamineReaders(target);
+  report.remarks = Remarks(target);
   return report;
 }
 
