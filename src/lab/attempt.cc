@@ -12,6 +12,7 @@
 #include "lab/companions.h"
 #include "lab/counters.h"
 #include "lab/exchange_mapping.h"
+#include "lab/factor_proofs.h"
 #include "lab/idle_watch.h"
 #include "lab/server_report.h"
 #include "lab/targets.h"
@@ -279,6 +280,7 @@ class Runner {
       MarkTargetExited(context_, attempt_);
     } else {
       attempt_.state_after = ReadAfter(context_.states, condition_, preparation_, attempt_);
+      StoreToldMemory(context_.states.told_state, attempt_);
     }
     if (condition_.concurrency > 1) {
       StoreCompanions(companions, burst_.place, sent->intended, attempt_);

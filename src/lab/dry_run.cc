@@ -4,6 +4,7 @@
 #include <cstdio>
 #include <nlohmann/json.hpp>
 
+#include "base/strings.h"
 #include "base/units.h"
 #include "lab/factors.h"
 #include "lab/schedule.h"
@@ -31,8 +32,10 @@ std::vector<StateLine> StatesOf(const Plan& plan, const Condition& condition) {
     if (on.set.empty()) continue;
     std::string proof(on.proof.empty() ? "nothing can" : on.proof);
     if (value == kLockedPages) proof += ", and VmLck of rouse, which has its pages locked";
+    const std::optional<int64_t> bytes =
+        row.layer == Layer::kMemoryPressure ? ParseInt64(value) : std::nullopt;
     lines.push_back({.name = std::string(row.name),
-                     .value = value,
+                     .value = bytes ? FormatBytes(*bytes) : value,
                      .set = std::string(on.set),
                      .proof = proof,
                      .shown = row.layer < Layer::kCompileCache || value != row.default_value});

@@ -42,7 +42,31 @@ std::string Member(const nlohmann::json& object, const char* key) {
   return found->is_number_integer() ? std::to_string(found->get<int64_t>()) : "";
 }
 
+// What the built-in server's state says of its context; empty for anything else.
+nlohmann::json ToldContext(const std::string& state_json) {
+  const nlohmann::json json = nlohmann::json::parse(state_json, nullptr, false);
+  if (!json.is_object() || json.value("schema", "") != "rouse.server_state/1") return {};
+  if (!json.contains("models") || !json["models"].is_array() || json["models"].empty()) return {};
+  const nlohmann::json& model = json["models"][0];
+  if (!model.is_object() || !model.contains("layer_details")) return {};
+  const nlohmann::json& details = model["layer_details"];
+  const bool has = details.is_object() && details.contains("context");
+  return has && details["context"].is_object() ? details["context"] : nlohmann::json();
+}
+
 }  // namespace
+
+void StoreToldMemory(const std::string& state_json, results::Attempt& attempt) {
+  const nlohmann::json told = ToldContext(state_json);
+  const auto bytes = told.is_object() ? told.find("kv_bytes") : told.end();
+  std::optional<results::MetricValue>& counter = attempt.counters["target_kv_bytes"];
+  if (told.is_object() && bytes != told.end() && bytes->is_number_integer()) {
+    counter = results::MetricValue(bytes->get<int64_t>());
+    return;
+  }
+  counter = std::nullopt;
+  attempt.null_reasons["target_kv_bytes"] = "the server does not tell";
+}
 
 bool HasRun(const std::vector<std::string>& words, const std::vector<std::string>& wanted) {
   return std::search(words.begin(), words.end(), wanted.begin(), wanted.end()) != words.end();
@@ -94,11 +118,8 @@ void AddToldArguments(const Condition& condition, const std::string& state_json,
                       results::LayerReadings& readings) {
   const auto found = readings.find("target_args");
   if (found == readings.end()) return;
-  const nlohmann::json json = nlohmann::json::parse(state_json, nullptr, false);
-  if (!json.is_object() || json.value("schema", "") != "rouse.server_state/1") return;
-  if (!json.contains("models") || !json["models"].is_array() || json["models"].empty()) return;
-  const nlohmann::json details = json["models"][0].value("layer_details", nlohmann::json::object());
-  const nlohmann::json told = details.value("context", nlohmann::json::object());
+  const nlohmann::json told = ToldContext(state_json);
+  if (told.empty()) return;
   // Argument of `rouse serve` -> member of its state.
   constexpr std::array<std::pair<std::string_view, const char*>, 5> kTold{
       {{"--threads", "threads"},

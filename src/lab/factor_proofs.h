@@ -26,6 +26,9 @@ void AddToldArguments(const Condition& condition, const std::string& state_json,
 void AddPromptTokens(const Condition& condition, const results::Attempt& attempt,
                      results::LayerReadings& readings);
 
+// "kv_bytes" of the same state as the counter target_kv_bytes, or why it is not known.
+void StoreToldMemory(const std::string& state_json, results::Attempt& attempt);
+
 // Whether `words` has `wanted` as a run of neighbours.
 bool HasRun(const std::vector<std::string>& words, const std::vector<std::string>& wanted);
 

@@ -576,7 +576,8 @@ LayerReadings ReadAfter(StateContext& context, const Condition& condition,
   readings[Name(Layer::kPrefixCache)] = JudgePrefix(context, condition, preparation, attempt);
   readings[Name(Layer::kConnection)] = JudgeConnection(condition, attempt);
   AddLaunch(context, condition, readings);
-  if (state.ok()) AddToldArguments(condition, state->json, readings);
+  context.told_state = state.ok() ? state->json : "";
+  AddToldArguments(condition, context.told_state, readings);
   AddPromptTokens(condition, attempt, readings);
   return readings;
 }

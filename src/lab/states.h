@@ -110,6 +110,7 @@ struct StateContext {
   // Locked pages of `locked_file`, kept while conditions want them.
   std::unique_ptr<PageLock> page_lock = {};
   std::string locked_file = {};
+  std::string told_state = {};  // the server's own, as the last ReadAfter had it; "" = none
 };
 
 // Brings about every layer of the condition and proves it; bounded waiting. Failures of the

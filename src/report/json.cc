@@ -6,6 +6,9 @@
 #include <nlohmann/json.hpp>
 
 #include "base/time.h"
+#include "report/kv_summary.h"
+#include "report/load_summary.h"
+#include "report/prompt_summary.h"
 #include "report/run_checks.h"
 #include "results/json.h"
 #include "results/metrics.h"
@@ -400,6 +403,13 @@ std::string ReportJson(const Run& run, const std::vector<results::Attempt>& atte
   }
   out["conditions"] = std::move(conditions);
   out["contrasts"] = ContrastsJson(run, attempts);
+  if (const auto prompts = SummarizePrompts(run, attempts)) {
+    out["prompt_summary"] = Json::parse(PromptJson(*prompts));
+  }
+  if (const auto kv = SummarizeKv(run, attempts)) out["kv_summary"] = Json::parse(KvJson(*kv));
+  if (const auto loads = SummarizeLoads(run, attempts)) {
+    out["load_summary"] = Json::parse(LoadJson(*loads));
+  }
   out["hypotheses"] = HypothesesJson(run, attempts);
   out["primes"] = std::count_if(attempts.begin(), attempts.end(),
                                 [](const results::Attempt& attempt) { return attempt.prime; });

@@ -13,6 +13,9 @@
 #include "base/units.h"
 #include "report/comparison.h"
 #include "report/comparison_text.h"
+#include "report/kv_summary.h"
+#include "report/load_summary.h"
+#include "report/prompt_summary.h"
 #include "report/run_checks.h"
 #include "report/sample.h"
 #include "report/terminal_contrast.h"
@@ -318,6 +321,9 @@ std::string RenderRun(const results::Run& run, std::span<const Attempt> attempts
                 options.columns);
   }
   out += LadderText(ladder, options);
+  if (const auto prompts = SummarizePrompts(run, attempts)) out += PromptText(*prompts, options);
+  if (const auto kv = SummarizeKv(run, attempts)) out += KvText(*kv, options);
+  if (const auto loads = SummarizeLoads(run, attempts)) out += LoadText(*loads, options);
   if (const std::string order = options.details ? table.RenderOrder() : ""; !order.empty()) {
     out += "\nEach attempt in the order of the run (x: failed), " + std::string(table.unit().name) +
            "\n" + order;

@@ -136,6 +136,8 @@ constexpr auto kMetrics = std::to_array<Metric>({
      "written to swap during the idle time"},
     {"idle_psi_memory_full_us", "us", kInt, MetricHome::kCounter,
      "every task that wanted to run waited for memory, during the idle time"},
+    {"target_kv_bytes", "bytes", kInt, MetricHome::kCounter,
+     "memory of the server's KV cache, as it says itself"},
     {"companions_ttft_median_ns", "ns", kInt, MetricHome::kCounter,
      "median TTFT of the requests that were sent together with the measured one"},
     {"companions_ttft_max_ns", "ns", kInt, MetricHome::kCounter,
