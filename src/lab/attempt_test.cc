@@ -122,6 +122,21 @@ TEST(Attempt, UnloadsTheModelAndProvesIt) {
   EXPECT_EQ(Reading(attempt.state_at_send, "page_cache").reached, true);
 }
 
+TEST(Attempt, PutsAModelThatHasAnsweredToSleepAndProvesIt) {
+  Bench bench(
+      Ladder() +
+      "[[condition]]\nname = \"asleep\"\nbase = \"warm\"\nstate = { model = \"asleep\" }\n");
+  const Attempt attempt = bench.Run("asleep");
+  EXPECT_EQ(attempt.outcome, Outcome::kOk) << attempt.outcome_detail;
+  const auto primer = std::find(bench.log.begin(), bench.log.end(), "primer");
+  const auto sleep = std::find(bench.log.begin(), bench.log.end(), "sleep");
+  const auto send = std::find(bench.log.begin(), bench.log.end(), "send");
+  EXPECT_TRUE(primer < sleep && sleep < send && send != bench.log.end());
+  EXPECT_EQ(std::get<std::string>(Reading(attempt.state_before, "model").value), "asleep");
+  EXPECT_EQ(Reading(attempt.state_before, "model").reached, true);
+  EXPECT_EQ(std::get<std::string>(Reading(attempt.state_after, "model").value), "loaded");
+}
+
 TEST(Attempt, GivesUpWhenUnloadingHangsAndSaysSo) {
   Bench bench(Ladder());
   bench.target.unload_hangs = true;

@@ -101,10 +101,17 @@ class FakeTarget : public Target {
     loaded = false;
     return {};
   }
+  Status SleepModel(MonoTime) override {
+    log_.push_back("sleep");
+    asleep = true;
+    loaded = false;
+    return {};
+  }
   Result<ServerState> ReadState() override {
     log_.push_back("state");
     if (!alive) return Error(ErrorCode::kState, "nothing listens");
-    return ServerState{.model_loaded = loaded, .memory_bytes = {}, .json = "{}"};
+    return ServerState{
+        .model_loaded = loaded, .asleep = asleep && !loaded, .memory_bytes = {}, .json = "{}"};
   }
 
   void Die(const std::string& how) {
@@ -116,6 +123,7 @@ class FakeTarget : public Target {
   TargetKind kind_ = TargetKind::kBuiltin;
   bool alive = false;
   bool loaded = false;
+  bool asleep = false;  // when it is not loaded
   int pid = 10;
   int port = 1000;
   std::string file = "/model.gguf";

@@ -26,7 +26,7 @@ constexpr std::array<LayerRow, kLayerCount> kLayers{{
      .default_value = "empty"},
     {.layer = Layer::kModel,
      .name = "model",
-     .words = "loaded unloaded",
+     .words = "loaded asleep unloaded",
      .extra = "",
      .default_value = "loaded"},
     {.layer = Layer::kProcess,

@@ -83,8 +83,8 @@ Status ApplyOneChangeRule(const RawCondition& raw, std::string_view file, const 
 // A state that no server can be in, whatever its kind.
 std::string WhyImpossible(const Condition& condition) {
   const bool process_new = condition.Value(Layer::kProcess) == "new";
-  const bool unloaded = condition.Value(Layer::kModel) == "unloaded";
-  if (process_new && !unloaded) {
+  const bool loaded = condition.Value(Layer::kModel) == "loaded";
+  if (process_new && condition.Value(Layer::kModel) != "unloaded") {
     return "a new process has no model loaded: process = \"new\" needs model = \"unloaded\"";
   }
   if (process_new && condition.Value(Layer::kConnection) == "reused") {
@@ -93,7 +93,7 @@ std::string WhyImpossible(const Condition& condition) {
   if (process_new && condition.idle_ns.value_or(0) > 0) {
     return "a process that is started by the request cannot idle before it";
   }
-  if (unloaded && condition.Value(Layer::kPrefixCache) == "hit") {
+  if (!loaded && condition.Value(Layer::kPrefixCache) == "hit") {
     return "an unloaded model has lost its prefix cache: prefix_cache = \"hit\" needs model = "
            "\"loaded\"";
   }
@@ -120,6 +120,10 @@ std::string WhyNotTogether(const Condition& condition, const TargetSpec& target)
   if (builtin && leaves_cache && !wants(Layer::kModel)) {
     return "a loaded model keeps its file's pages mapped, so they cannot leave the page cache: " +
            text(Layer::kPageCache) + " needs model = \"unloaded\"";
+  }
+  if (!builtin && condition.Value(Layer::kModel) == "asleep") {
+    return "model = \"asleep\" is a state of the built-in server, which keeps all but the weights' "
+           "pages; the sleep of other servers frees the model: take model = \"unloaded\"";
   }
   if (target.kind == TargetKind::kCommand && wants(Layer::kModel) && !wants(Layer::kProcess)) {
     return "rouse does not know this server's unload call: on a command, model = \"unloaded\" "

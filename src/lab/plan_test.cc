@@ -167,7 +167,7 @@ const std::vector<BadPlan> kBadPlans = {
      "\"cold\" }, not a string"},
     {Warm("state = { model = \"laoded\" }\n"),
      "plan.toml:5: layer \"model\" has no value \"laoded\"; expected \"loaded\" or "
-     "\"unloaded\" (did you mean \"loaded\"?) in condition \"warm\""},
+     "\"asleep\" or \"unloaded\" (did you mean \"loaded\"?) in condition \"warm\""},
     {Warm("state = { page_cache = 1.5 }\n"),
      "plan.toml:5: layer \"page_cache\" has no value \"1.5\"; expected \"warm\" or \"cold\" or "
      "\"locked\", or the resident share of the leading part, such as 0.5 in condition \"warm\""},
@@ -197,6 +197,11 @@ const std::vector<BadPlan> kBadPlans = {
           "[[condition]]\nname = \"a\"\nstate = { compile_cache = \"empty\" }\n"),
      "plan.toml:7: condition \"a\": a running server has its compiled kernels in memory: "
      "compile_cache = \"empty\" needs process = \"new\""},
+    {Head("[target]\nkind = \"ollama\"\nurl = \"http://x\"\n[[condition]]\nname = \"a\"\n"
+          "state = { model = \"asleep\" }\n"),
+     "plan.toml:6: condition \"a\": model = \"asleep\" is a state of the built-in server, which "
+     "keeps all but the weights' pages; the sleep of other servers frees the model: take model = "
+     "\"unloaded\""},
     {Head("[target]\nkind = \"ollama\"\n"),
      "plan.toml:3: [target] needs \"url\": \"http://127.0.0.1:8080\""},
     {Head("sentinel = 1\n"),
@@ -235,6 +240,9 @@ const std::vector<BadPlan> kBadPlans = {
      "plan.toml:5: condition \"b\" says compound = true but differs from its base \"warm\" in one "
      "layer only (model); remove it"},
     // States that cannot exist.
+    {Warm("state = { process = \"new\", model = \"asleep\" }\n"),
+     "plan.toml:3: condition \"warm\": a new process has no model loaded: process = \"new\" needs "
+     "model = \"unloaded\""},
     {Warm("state = { process = \"new\" }\n"),
      "plan.toml:3: condition \"warm\": a new process has no model loaded: process = \"new\" needs "
      "model = \"unloaded\""},
@@ -321,7 +329,7 @@ TEST(PlanParser, RefusesAPlanThatIsTooLong) {
 }
 
 TEST(PlanParser, SaysThatAPlanFileIsMissing) {
-  const Result<Plan> plan = LoadPlan("/nonexistent/plan.toml");
+  const Result<Plan> plan = LoadPlan("/nonexistent/plan.toml", {});
   ASSERT_FALSE(plan.ok());
   EXPECT_EQ(plan.error().code(), ErrorCode::kNotFound);
   EXPECT_NE(plan.error().message().find("/nonexistent/plan.toml"), std::string::npos);
@@ -437,6 +445,13 @@ TEST(CanonicalPlan, ParsesToThePlanThatItCameFrom) {
     EXPECT_EQ(CanonicalPlan(Parsed(canonical)), canonical);
     EXPECT_EQ(PlanHash(Parsed(canonical)), PlanHash(plan));
   }
+}
+
+TEST(PlanParser, TakesAnApiForEveryKindOfTarget) {
+  const Plan plan = Parsed(
+      Head("[target]\napi = \"openai-completions\"\n[[condition]]\nname = \"a\"\n"));
+  EXPECT_EQ(plan.target.api, "openai-completions");
+  EXPECT_EQ(Parsed(CanonicalPlan(plan)).target.api, "openai-completions");
 }
 
 TEST(PlanHash, IgnoresCommentsAndOrderOfKeysAndSeesEveryMeaning) {

@@ -24,7 +24,7 @@ constexpr int64_t kModelBytesPerSecond = 500'000'000;
 int64_t StateCostNs(const Condition& condition, int64_t model_bytes) {
   int64_t cost = 0;
   const int64_t read_ns = model_bytes * (kNsPerSecond / kModelBytesPerSecond);
-  if (condition.Value(Layer::kModel) == "unloaded") cost += kReloadNs;
+  if (condition.Value(Layer::kModel) != "loaded") cost += kReloadNs;
   if (condition.Value(Layer::kProcess) == "new") cost += kProcessNs;
   const std::string& page_cache = condition.Value(Layer::kPageCache);
   if (page_cache != "warm" && page_cache != kLockedPages) cost += read_ns;

@@ -7,6 +7,7 @@
 
 #include "base/units.h"
 #include "lab/factor_proofs.h"
+#include "lab/mapped_memory.h"
 #include "lab/targets.h"
 #include "os/process_tree_counters.h"
 
@@ -42,6 +43,12 @@ bool IsNew(const Condition& condition) { return condition.Value(Layer::kProcess)
 bool IsLoaded(const Condition& condition) { return condition.Value(Layer::kModel) == "loaded"; }
 const TargetRow& KindOf(const StateContext& context) { return RowOf(context.target.kind()); }
 bool HasProcess(const StateContext& context) { return KindOf(context).owns_process; }
+// What the server says of its model, in the layer's words; it says something.
+std::string ModelWord(const ServerState& state) {
+  if (state.asleep) return "asleep";
+  return *state.model_loaded ? "loaded" : "unloaded";
+}
+
 // Whether the server itself can be asked to load and unload, and tells its state.
 bool HasModelCalls(const StateContext& context) {
   return KindOf(context).Sets(Layer::kModel) && context.target.kind() != TargetKind::kCommand;
@@ -171,12 +178,27 @@ class Builder {
     if (!HasModelCalls(context_) || IsNew(condition_)) return std::nullopt;
     const Result<ServerState> state = context_.target.ReadState();
     if (!state.ok()) return "the server does not tell its state: " + state.error().message();
-    if (state->model_loaded == IsLoaded(condition_)) return std::nullopt;
+    const std::string& wanted = condition_.Value(Layer::kModel);
+    if (state->model_loaded && ModelWord(*state) == wanted) return std::nullopt;
+    if (wanted == "asleep") return PutToSleep(*state);
     Say(IsLoaded(condition_) ? "loading the model" : "unloading the model");
     const Status done = IsLoaded(condition_)
                             ? context_.target.LoadModel(In(context_.plan.timeout_ns))
                             : context_.target.UnloadModel(In(kLayerLimitNs));
     return done.ok() ? Why() : Why(done.error().message());
+  }
+
+  // What sleeps is a model that has answered: its threads run, its buffers are there.
+  Why PutToSleep(const ServerState& state) {
+    if (state.model_loaded != true) {
+      Say("loading the model");
+      const Status loaded = context_.target.LoadModel(In(context_.plan.timeout_ns));
+      if (!loaded.ok()) return loaded.error().message();
+    }
+    if (const Why why = PrimeOther(nullptr)) return why;
+    Say("putting the model to sleep");
+    const Status asleep = context_.target.SleepModel(In(kLayerLimitNs));
+    return asleep.ok() ? Why() : Why(asleep.error().message());
   }
 
   Why PageCacheLayer() {
@@ -301,9 +323,13 @@ class Builder {
       const Result<ServerState> state = context_.target.ReadState();
       reading.proof = "the server's state";
       if (state.ok() && state->model_loaded) {
-        reading.value = std::string(*state->model_loaded ? "loaded" : "unloaded");
-        reading.reached = *state->model_loaded == IsLoaded(condition_);
-        if (!*state->model_loaded) ProveUnmapped(reading);
+        reading.value = ModelWord(*state);
+        reading.reached = ModelWord(*state) == reading.wanted;
+        if (state->asleep) {
+          ProveDropped(reading);
+        } else if (!*state->model_loaded) {
+          ProveUnmapped(reading);
+        }
       } else {
         reading.reached = false;
         reading.detail = state.ok() ? "the server does not tell" : state.error().message();
@@ -325,6 +351,17 @@ class Builder {
       reading.reached = false;
       reading.detail = "process " + std::to_string(pid) + " of the server still maps the file";
     }
+  }
+
+  // Asleep it maps the file still, and has none of it in its memory.
+  void ProveDropped(LayerReading& reading) {
+    const std::optional<int64_t> bytes = MappedResidentBytes(
+        os::ProcRoot::Real(), context_.target.Tree(), context_.target.model_file());
+    if (!bytes) return;
+    reading.proof += " and no page of the file in its memory (smaps)";
+    if (*bytes == 0) return;
+    reading.reached = false;
+    reading.detail = FormatBytes(*bytes) + " of the file are still in the server's memory";
   }
 
   void ProvePrefix() {
@@ -569,7 +606,7 @@ LayerReadings ReadAfter(StateContext& context, const Condition& condition,
   model.wanted = condition.Value(Layer::kModel);
   const Result<ServerState> state = context.target.ReadState();
   if (state.ok() && state->model_loaded) {
-    model.value = std::string(*state->model_loaded ? "loaded" : "unloaded");
+    model.value = ModelWord(*state);
     model.proof = "the server's state";
   }
   readings[Name(Layer::kModel)] = model;

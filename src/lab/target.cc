@@ -192,8 +192,18 @@ class BuiltinTarget : public ProcessTarget {
     return Error(ErrorCode::kState, "the built-in server could not load its model: " + failure_);
   }
 
-  Status LoadModel(MonoTime deadline) override { return SetLoaded(true, deadline); }
-  Status UnloadModel(MonoTime deadline) override { return SetLoaded(false, deadline); }
+  Status LoadModel(MonoTime deadline) override {
+    return Ask("/models/load", deadline,
+               [](const ServerState& state) { return state.model_loaded == true; });
+  }
+  Status SleepModel(MonoTime deadline) override {
+    return Ask("/models/sleep", deadline, [](const ServerState& state) { return state.asleep; });
+  }
+  Status UnloadModel(MonoTime deadline) override {
+    return Ask("/models/unload", deadline, [](const ServerState& state) {
+      return state.model_loaded == false && !state.asleep;
+    });
+  }
 
   Result<ServerState> ReadState() override {
     ASSIGN_OR_RETURN(const ControlReply reply,
@@ -236,7 +246,8 @@ class BuiltinTarget : public ProcessTarget {
     // Anything between the two (loading, one half there) is neither.
     const std::string weights = TextOf(layers, "weights");
     if (weights == "ready" && TextOf(layers, "context") == "ready") state.model_loaded = true;
-    if (weights == "absent") state.model_loaded = false;
+    state.asleep = weights == "asleep";
+    if (weights == "absent" || state.asleep) state.model_loaded = false;
     failure_ = TextOf(model, "failure");
     if (model.contains("memory_bytes") && model["memory_bytes"].is_number_integer()) {
       state.memory_bytes = model["memory_bytes"].get<int64_t>();
@@ -244,9 +255,9 @@ class BuiltinTarget : public ProcessTarget {
     return state;
   }
 
-  Status SetLoaded(bool loaded, MonoTime deadline) {
+  template <typename Done>
+  Status Ask(const std::string& path, MonoTime deadline, Done done) {
     if (model_id_.empty()) RETURN_IF_ERROR(StateOnly());
-    const std::string path = loaded ? "/models/load" : "/models/unload";
     const nlohmann::json body = {{"model", model_id_}};
     ASSIGN_OR_RETURN(const ControlReply reply,
                      CallControl(url(), "POST", path, body.dump(), deadline));
@@ -256,7 +267,7 @@ class BuiltinTarget : public ProcessTarget {
     }
     return PollUntil(deadline, "POST " + path + " did not take effect", [&] {
       const Result<ServerState> state = ReadState();
-      return state.ok() && state->model_loaded == loaded;
+      return state.ok() && done(*state);
     });
   }
 

@@ -32,6 +32,7 @@ struct CommandLine {
 // What the server says of itself, as far as it can.
 struct ServerState {
   std::optional<bool> model_loaded;
+  bool asleep = false;  // not loaded, and all but the weights' pages and the KV's memory is kept
   std::optional<int64_t> memory_bytes;
   std::string json;  // verbatim
 };
@@ -82,6 +83,10 @@ class Target {
   // Both return when the server says that it is so, kUnsupported when it has no such call.
   virtual Status LoadModel(MonoTime deadline) = 0;
   virtual Status UnloadModel(MonoTime deadline) = 0;
+  // From loaded to asleep. The sleep of servers that free their model then is UnloadModel().
+  virtual Status SleepModel(MonoTime) {
+    return Error(ErrorCode::kUnsupported, "this kind of server has no such sleep");
+  }
   // Contacts the server: never between the idle time and the request.
   virtual Result<ServerState> ReadState() = 0;
   // Asks the server to forget all cached prefixes, where its kind has such a call.

@@ -47,8 +47,9 @@ constexpr std::array<TargetRow, 7> kTargets{{
                  {.set = "a salt and cache_prompt: false, or the same prompt sent before",
                   .proof = "cached tokens of its timeline",
                   .limit = ""},
-                 {.set = "POST /models/load and /models/unload",
-                  .proof = "GET /state, and no process of it maps the file",
+                 {.set = "POST /models/load, /models/sleep and /models/unload",
+                  .proof = "GET /state; unloaded: no process of it maps the file; asleep: none has "
+                           "a page of it in memory",
                   .limit = ""},
                  {.set = "the old process is ended; the new one is started at the intended send "
                          "time",
