@@ -1,6 +1,7 @@
 // LlamaEngine: Engine on llama.cpp's library. Private to src/engine; see engine.h for the contract.
 // Its parts: llama_engine.cc (template, tokenizer, facts), llama_load.cc (the start plan),
-// llama_sleep.cc (sleep, unload, what is done when nobody waits), llama_generate.cc.
+// llama_sleep.cc (sleep, unload, what is done when nobody waits), llama_repack.cc,
+// llama_generate.cc.
 #pragma once
 
 #include <memory>
@@ -51,6 +52,7 @@ class LlamaEngine final : public Engine {
   Status LoadWeightsPlainly(const std::stop_token& stop, const std::string& reason);
   void TellMappings();
   void PublishWeights();
+  void PublishContext();
   Bytes MakeContext();
   Bytes ParseTemplates();
 
@@ -72,6 +74,9 @@ class LlamaEngine final : public Engine {
   void KeepPrefixes();
   void UnmapWeights();
   Result<std::string> LockLeading();
+  bool WantsRepackedLater() const;
+  Result<std::string> Repack(const std::stop_token& stop);
+  Result<std::string> SwapIn(std::unique_ptr<Weights> weights, const std::stop_token& stop);
 
   Status CheckRequest(const GenerateRequest& request) const;
   Result<bool> Prefill(Generation& generation);
@@ -103,13 +108,19 @@ class LlamaEngine final : public Engine {
 
   LoadOptions load_;  // of the load that runs
   LoadReport report_;
-  bool repack_ = false;  // this load's weights
+  bool repack_ = false;        // this load's weights
+  bool repack_tried_ = false;  // since the last load
   std::optional<Result<LoadReport>> loaded_;
   std::unique_ptr<StartPlan> plan_;  // while a load runs, and until it is joined
 
   mutable std::mutex facts_mutex_;
   std::shared_ptr<const EngineFacts> facts_;
 };
+
+// Prompt tokens from which repacking while loading pays: what the layout saves in a prefill of
+// `tokens` tokens against what building it takes. Empty: never.
+std::optional<int64_t> RepackBreakEven(int64_t build_ns, int64_t mapped_ns, int64_t repacked_ns,
+                                       int64_t tokens);
 
 struct LlamaEngine::FileFacts {
   std::vector<gguf::Header> parts;

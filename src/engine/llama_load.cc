@@ -42,7 +42,13 @@ void LlamaEngine::StartLoad(LoadOptions options) {
   ForgetReplacedFile();
   report_.tokenizer_kept = tokenizer_ != nullptr;
   if (Wake()) return;
-  repack_ = weights_ == nullptr ? wants_repacked(load_.prompt_tokens) : repack_;
+  if (weights_ == nullptr) {
+    const bool repack = wants_repacked(load_.prompt_tokens);
+    // The layouts round differently: KV of the one is not what the other would have computed.
+    if (repack != repack_) shelf_.Clear();
+    repack_ = repack;
+    repack_tried_ = repack;
+  }
   plan_ = std::make_unique<StartPlan>();
   AddParts();
   plan_->Start(kThreads, load_.stop, load_.observer,
@@ -256,6 +262,11 @@ void LlamaEngine::PublishWeights() {
 LlamaEngine::Bytes LlamaEngine::MakeContext() {
   Publish([](EngineFacts& facts) { facts.context = {LayerState::kLoading, MonoNow(), {}}; });
   ASSIGN_OR_RETURN(context_, Context::Create(*weights_, options_));
+  PublishContext();
+  return Facts()->context.bytes;
+}
+
+void LlamaEngine::PublishContext() {
   const Context& context = *context_;
   const std::optional<int64_t> kv = context.kv_bytes();
   const std::optional<int64_t> compute = context.compute_bytes();
@@ -270,7 +281,6 @@ LlamaEngine::Bytes LlamaEngine::MakeContext() {
     facts.prefix_tokens = 0;
     facts.prefix_since = MonoNow();
   });
-  return held;
 }
 
 // A template that can't be used does not fail the load: plain completions work without it.

@@ -99,6 +99,7 @@ Result<std::string> LlamaEngine::Improve(std::stop_token stop) {
       (options_.keep_leading_bytes > 0 || options_.keep_leading_ratio > 0)) {
     return LockLeading();
   }
+  if (WantsRepackedLater()) return Repack(stop);
   return std::string();
 }
 
