@@ -1,6 +1,6 @@
 // Which code points a terminal shows in two columns, in none, and which must not reach it.
-// Generated from the Unicode Character Database 14.0.0 (UAX 11: East_Asian_Width W and F; general categories
-// Mn and Me; Cc, Cf, Zl, Zp, Co, Cs), unassigned gaps closed. For terminal_text.cc only.
+// Generated from the Unicode Character Database 14.0.0 (UAX 11: East_Asian_Width W and F; general
+// categories Mn and Me; Cc, Cf, Zl, Zp, Co, Cs), unassigned gaps closed. For terminal_text.cc only.
 #pragma once
 
 #include <array>

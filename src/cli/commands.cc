@@ -9,7 +9,7 @@ namespace {
 constexpr auto kCommands = std::to_array<Command>({
     {"measure", "run an experiment: the main job", RunMeasure},
     {"probe", "send one request and show its whole first-token timeline", RunProbe},
-    {"report", "a stored run as a table, JSON, CSV or a trace", RunReport},
+    {"report", "a stored run as a table, a page, JSON, CSV or a trace", RunReport},
     {"compare", "two runs or conditions, with intervals and a verdict", RunCompare},
     {"explain", "where the time went, which layer was cold, what to try next", RunExplain},
     {"serve", "the built-in server: OpenAI-compatible, tells its own state", RunServe},
@@ -21,6 +21,7 @@ constexpr auto kCommands = std::to_array<Command>({
     {"models", "the models that are here, and how to get the default one", RunModels},
     {"doctor", "what this machine lets us set, prove and observe; how to widen it", RunDoctor},
     {"list", "the stored runs", RunList},
+    {"ui", "a local page over the stored runs", RunUi},
     {"import", "attempts that were measured elsewhere, as a new run", RunImport},
     {"worker", "", RunWorker},
 });

@@ -31,6 +31,7 @@ int RunEvict(int argc, const char* const* argv);
 int RunPin(int argc, const char* const* argv);
 int RunDoctor(int argc, const char* const* argv);
 int RunSynth(int argc, const char* const* argv);
+int RunUi(int argc, const char* const* argv);
 int RunWorker(int argc, const char* const* argv);
 
 }  // namespace rouse::cli

@@ -8,12 +8,13 @@
 
 #include "cli/commands.h"
 #include "cli/common.h"
-#include "cli/html_file.h"
 #include "cli/run_argument.h"
+#include "cli/whole_file.h"
 #include "report/comparison.h"
 #include "report/comparison_text.h"
 #include "report/html.h"
 #include "report/json.h"
+#include "report/markdown.h"
 #include "results/metrics.h"
 #include "results/store.h"
 
@@ -31,6 +32,7 @@ constexpr int kUndecided = 4;
 
 struct CompareFlags : CommonFlags {
   std::string html_file;
+  bool markdown = false;
 };
 
 struct Loaded {
@@ -83,7 +85,7 @@ Status WritePage(const std::vector<Comparison>& comparisons, const std::vector<s
   if (flags.html_file.empty()) return {};
   std::vector<report::PageSide> sides = {{&treatment.run, treatment.attempts}};
   if (treatment.run.id != control.run.id) sides.push_back({&control.run, control.attempts});
-  RETURN_IF_ERROR(WriteHtmlFile(
+  RETURN_IF_ERROR(WriteWholeFile(
       flags.html_file,
       report::PageHtml(report::PageTitle(treatment.run, control.run),
                        report::ComparisonPageJson(comparisons, only_t, only_c, sides))));
@@ -127,6 +129,8 @@ int CompareRuns(const Loaded& treatment, const Loaded& control, const Comparison
   }
   if (flags.json) {
     std::printf("%s\n", report::ComparisonsJson(comparisons, only_t, only_c).c_str());
+  } else if (flags.markdown) {
+    std::fputs(report::ComparisonsMarkdown(comparisons).c_str(), stdout);
   } else {
     for (const Comparison& comparison : comparisons) {
       std::printf("%s\n",
@@ -149,6 +153,8 @@ int CompareConditions(const Loaded& treatment, const std::string& treatment_cond
   if (!comparison.ok()) return Fail(comparison.error());
   if (flags.json) {
     std::printf("%s\n", report::ComparisonJson(*comparison).c_str());
+  } else if (flags.markdown) {
+    std::fputs(report::ComparisonsMarkdown({*comparison}).c_str(), stdout);
   } else {
     std::printf("%s",
                 report::ComparisonText(*comparison, TerminalOf(flags, fileno(stdout))).c_str());
@@ -211,11 +217,19 @@ int RunCompare(int argc, const char* const* argv) {
                  "What must hold for the treatment too, such as 'failure_rate<=0.05'; repeatable");
   app.add_option("--seed", spec.bootstrap.seed,
                  "Of the bootstrap for p90, p95 and mean (default: 1)");
+  app.add_option("--differs", spec.differs,
+                 "What two runs are meant to differ in, such as model,context (a verdict over an "
+                 "undeclared difference of the work is refused)")
+      ->delimiter(',');
+  auto* const markdown =
+      app.add_flag("--markdown", flags.markdown, "A Markdown table, for a pull request");
   app.add_option("--html", flags.html_file, "Write the comparison as a page for a browser as well");
   AddCommonFlags(app, flags);
+  markdown->excludes("--json");
   app.footer(
       "Example:\n"
-      "  rouse compare '3:page cache cold' '3:process new' --expect increase --margin 100ms\n");
+      "  rouse compare '3:page cache cold' '3:process new' --expect increase --margin 100ms\n"
+      "  rouse compare 12 11 --differs model --markdown\n");
   if (const auto status = ParseArguments(app, argc, argv)) return *status;
   if (!expect.empty()) spec.expect = stats::ExpectFromName(expect);
   if (const Status checked = report::CheckSpec(spec); !checked.ok()) return Fail(checked.error());

@@ -15,7 +15,7 @@
 #include "base/units.h"
 #include "cli/commands.h"
 #include "cli/common.h"
-#include "cli/html_file.h"
+#include "cli/whole_file.h"
 #include "engine/engine.h"
 #include "lab/calibration.h"
 #include "lab/experiment.h"
@@ -327,7 +327,7 @@ int Measure(const MeasureFlags& flags, const lab::Plan& plan, uint64_t seed,
   if (!result.ok()) return Fail(result.error());
   Print(flags, *result, *path);
   if (!flags.html_file.empty()) {
-    const Status written = WriteHtmlFile(
+    const Status written = WriteWholeFile(
         flags.html_file, report::PageHtml(report::PageTitle(result->run),
                                           report::PageJson(result->run, result->attempts)));
     if (!written.ok()) return Fail(written.error());

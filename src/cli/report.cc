@@ -1,18 +1,19 @@
-// `rouse report`: a stored run as a table, JSON, CSV or a trace.
-#include <fcntl.h>
-
+// `rouse report`: a stored run or attempt as a table, or as one of the forms for other programs.
 #include <cstdio>
+#include <optional>
 #include <string>
 #include <vector>
 
-#include "base/fd.h"
 #include "cli/commands.h"
 #include "cli/common.h"
-#include "cli/html_file.h"
 #include "cli/run_argument.h"
+#include "cli/whole_file.h"
+#include "report/benchstat.h"
 #include "report/csv.h"
 #include "report/html.h"
 #include "report/json.h"
+#include "report/markdown.h"
+#include "report/prometheus.h"
 #include "report/terminal.h"
 #include "report/trace.h"
 #include "results/json.h"
@@ -27,18 +28,14 @@ using results::Run;
 struct ReportFlags {
   std::string run;
   std::string database;
-  bool csv = false;
+  std::optional<std::string> csv;  // a table's name, or "" for the attempts
   bool attempts = false;
+  bool benchstat = false;
+  bool markdown = false;
   std::string trace_file;
   std::string html_file;
+  std::string prometheus_file;
 };
-
-Status WriteFile(const std::string& path, const std::string& text) {
-  ASSIGN_OR_RETURN(const Fd file, OpenFile(path, O_WRONLY | O_CREAT | O_TRUNC));
-  const Status written = WriteAll(file.get(), text);
-  if (!written.ok()) return written.error().WithContext("cannot write " + path);
-  return {};
-}
 
 // Keeps the one attempt that RUN#ATTEMPT names.
 Status KeepOnly(int64_t id, std::vector<Attempt>& attempts) {
@@ -54,25 +51,43 @@ void PrintText(const std::string& text) {
   if (!text.ends_with('\n')) std::fputc('\n', stdout);
 }
 
-int Print(const Run& run, const std::vector<Attempt>& attempts, const ReportFlags& report_flags,
-          bool one_attempt, const CommonFlags& flags) {
-  if (!report_flags.trace_file.empty()) {
-    const Status written = WriteFile(report_flags.trace_file, report::TraceJson(attempts));
+// The outputs that go to a file; empty when none was asked for.
+std::optional<int> PrintToFile(const Run& run, const std::vector<Attempt>& attempts,
+                               const ReportFlags& report_flags, const CommonFlags& flags) {
+  const auto write = [&flags](const std::string& path, const Result<std::string>& text,
+                              const std::string& what) {
+    const Status written = WriteWholeFile(path, text);
     if (!written.ok()) return Fail(written.error());
-    Progress(flags).Line("wrote " + report_flags.trace_file +
-                         "; open it in a trace viewer such as ui.perfetto.dev");
+    Progress(flags).Line("wrote " + path + "; " + what);
     return 0;
+  };
+  if (!report_flags.trace_file.empty()) {
+    return write(report_flags.trace_file, report::TraceJson(attempts),
+                 "open it in a trace viewer such as ui.perfetto.dev");
   }
   if (!report_flags.html_file.empty()) {
-    const Status written =
-        WriteHtmlFile(report_flags.html_file,
-                      report::PageHtml(report::PageTitle(run), report::PageJson(run, attempts)));
-    if (!written.ok()) return Fail(written.error());
-    Progress(flags).Line("wrote " + report_flags.html_file + "; open it in a browser");
-    return 0;
+    return write(report_flags.html_file,
+                 report::PageHtml(report::PageTitle(run), report::PageJson(run, attempts)),
+                 "open it in a browser");
   }
+  if (!report_flags.prometheus_file.empty()) {
+    return write(report_flags.prometheus_file, report::PrometheusText(run, attempts),
+                 "node_exporter's textfile collector reads it");
+  }
+  return std::nullopt;
+}
+
+int Print(const Run& run, const std::vector<Attempt>& attempts, const ReportFlags& report_flags,
+          bool one_attempt, const CommonFlags& flags) {
+  if (const auto status = PrintToFile(run, attempts, report_flags, flags)) return *status;
   if (report_flags.csv) {
-    PrintText(report::AttemptsCsv(attempts));
+    PrintText(report::AttemptsCsv(
+        attempts,
+        report::CsvTableFromName(*report_flags.csv).value_or(report::CsvTable::kAttempts)));
+  } else if (report_flags.benchstat) {
+    PrintText(report::BenchstatText(run, attempts));
+  } else if (report_flags.markdown) {
+    PrintText(report::RunMarkdown(run, attempts));
   } else if (flags.json) {
     PrintText(one_attempt ? results::AttemptJson(attempts.front())
                           : report::ReportJson(run, attempts, report_flags.attempts));
@@ -113,28 +128,67 @@ int Report(const ReportFlags& report_flags, const CommonFlags& flags) {
   return Print(*run, *attempts, report_flags, argument->attempt.has_value(), flags);
 }
 
+// `--csv 3` means run 3, not a table of that name.
+Status SortOutCsv(ReportFlags& flags) {
+  if (!flags.csv || flags.csv->empty() || report::CsvTableFromName(*flags.csv)) return {};
+  const bool run_like = flags.csv->find_first_not_of("0123456789#") == std::string::npos ||
+                        flags.csv->starts_with("last");
+  if (!flags.run.empty() || !run_like) {
+    return Error(ErrorCode::kUsage, "--csv: there is no table \"" + *flags.csv +
+                                        "\"; there are attempts, stages, counters and states");
+  }
+  flags.run = *flags.csv;
+  flags.csv = "";
+  return {};
+}
+
 }  // namespace
 
 int RunReport(int argc, const char* const* argv) {
-  CLI::App app("Show a stored run: a table, or JSON, CSV, a page for a browser or a trace of it.", "report");
+  CLI::App app(
+      "Show a stored run (or one attempt of it): a table, or one of the forms below for other "
+      "programs. docs/reports.md says what each is for.",
+      "report");
   CommonFlags flags;
   ReportFlags report_flags;
   app.add_option("RUN", report_flags.run, "Its number (default: the latest); RUN#ATTEMPT for one");
   app.add_option("--db", report_flags.database,
                  "The database (default: $ROUSE_DB or the user's own)");
-  auto* const csv = app.add_flag("--csv", report_flags.csv, "One row per attempt, on stdout");
-  auto* const trace = app.add_option("--trace", report_flags.trace_file,
-                                     "Write a trace-event file of the attempts' timelines");
-  auto* const html = app.add_option(
+  std::vector<CLI::Option*> forms;
+  forms.push_back(app.add_option_function<std::string>(
+                         "--csv", [&](const std::string& table) { report_flags.csv = table; },
+                         "A tidy table on stdout: attempts (default), stages, counters or states")
+                      ->expected(0, 1)
+                      ->option_text("[TABLE]"));
+  forms.push_back(app.add_option(
       "--html", report_flags.html_file,
-      "Write a page for a browser: one file that needs nothing else (docs/report.md)");
+      "Write a page for a browser: one file that needs nothing else (docs/report.md)"));
+  forms.push_back(app.add_option("--trace", report_flags.trace_file,
+                                 "Write a trace-event file of the attempts' timelines"));
+  forms.push_back(app.add_flag("--benchstat", report_flags.benchstat,
+                               "Go benchmark lines on stdout, the input of benchstat"));
+  forms.push_back(app.add_option("--prometheus", report_flags.prometheus_file,
+                                 "Write a text file for Prometheus, replaced as a whole"));
+  forms.push_back(app.add_flag("--markdown", report_flags.markdown,
+                               "Markdown tables on stdout, for a pull request"));
   app.add_flag("--attempts", report_flags.attempts, "With --json: every attempt as well");
   AddCommonFlags(app, flags);
-  csv->excludes(trace)->excludes("--json");
-  trace->excludes("--json");
-  html->excludes(csv)->excludes(trace)->excludes("--json");
-  app.footer("Example:\n  rouse report 3\n  rouse report 3 --html run3.html\n  rouse report 3 --json | python3 -m json.tool\n");
+  forms.push_back(app.get_option("--json"));
+  for (size_t i = 0; i < forms.size(); ++i) {
+    for (size_t j = 0; j < i; ++j) forms[i]->excludes(forms[j]);
+  }
+  app.footer(
+      "Example:\n"
+      "  rouse report 3\n"
+      "  rouse report 3#17 --trace attempt.json\n"
+      "  rouse report 3 --html run3.html\n"
+      "  rouse report 3 --json | python3 -m json.tool\n"
+      "  rouse report 3 --csv stages > stages.csv\n"
+      "  rouse report 3 --benchstat > new.txt && benchstat old.txt new.txt\n"
+      "  rouse report 3 --prometheus /var/lib/node_exporter/rouse.prom\n"
+      "  rouse report 3 --markdown\n");
   if (const auto status = ParseArguments(app, argc, argv)) return *status;
+  if (const Status sorted = SortOutCsv(report_flags); !sorted.ok()) return Fail(sorted.error());
   return Report(report_flags, flags);
 }
 

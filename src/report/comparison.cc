@@ -8,6 +8,7 @@
 #include "base/check.h"
 #include "base/strings.h"
 #include "base/units.h"
+#include "report/differences.h"
 #include "report/words.h"
 
 namespace rouse::report {
@@ -233,6 +234,39 @@ void WarnAboutAttempts(Comparison& comparison) {
   }
 }
 
+bool IsDeclared(const ComparisonSpec& spec, const std::string& what) {
+  // A model is one thing, however it is recorded; so is a prompt.
+  const auto names = [&](const std::string& name) {
+    return std::find(spec.differs.begin(), spec.differs.end(), name) != spec.differs.end();
+  };
+  if (names(what)) return true;
+  if (what.starts_with("model_") && names("model")) return true;
+  return what == "prompt_tokens" && names("prompt");
+}
+
+// Warns of what differs, and refuses a verdict over what makes the two sides different work.
+Status NoteDifferences(const DifferenceSide& treatment, const DifferenceSide& control,
+                       Comparison& comparison) {
+  std::string refused;
+  std::string names;
+  for (const Difference& difference : FindDifferences(treatment, control)) {
+    if (IsDeclared(comparison.spec, difference.what)) continue;
+    const bool day = difference.what == "day";
+    comparison.warnings.push_back(
+        {day ? "different_days" : "environment_differs", difference.sentence});
+    if (!difference.decisive || !comparison.spec.expect) continue;
+    refused += "\n" + difference.sentence;
+    names += (names.empty() ? "" : ",") + difference.what;
+  }
+  if (refused.empty()) return {};
+  return Error(ErrorCode::kUsage,
+               "no verdict: run " + std::to_string(treatment.run->id.value_or(0)) + " and run " +
+                   std::to_string(control.run->id.value_or(0)) +
+                   " were asked for different work, which the comparison does not declare:" +
+                   refused + "\nIf that is what is to be compared, say so: --differs " + names +
+                   ". Without --expect both sides are shown all the same.");
+}
+
 struct Prepared {
   Comparison comparison;
   Pairs pairs;
@@ -266,7 +300,10 @@ Result<Prepared> Prepare(const Side& treatment, const Side& control, const Compa
     ASSIGN_OR_RETURN(const Guard guard, ParseGuard(text));
     comparison.guards.push_back(JudgeGuard(guard, t.attempts));
   }
-  if (!same_run) comparison.warnings = UndeclaredDifferences(*treatment.run, *control.run);
+  if (!same_run) {
+    RETURN_IF_ERROR(NoteDifferences({treatment.run, t.attempts.attempts},
+                                    {control.run, c.attempts.attempts}, comparison));
+  }
   WarnAboutStates(treatment, control, comparison);
   WarnAboutAttempts(comparison);
   return prepared;
@@ -353,37 +390,6 @@ Result<std::vector<Comparison>> JudgeHypotheses(const results::Run& run,
   std::vector<Comparison> comparisons;
   for (Prepared& one : prepared) comparisons.push_back(std::move(one.comparison));
   return comparisons;
-}
-
-std::vector<Warning> UndeclaredDifferences(const results::Run& treatment,
-                                           const results::Run& control) {
-  std::vector<Warning> warnings;
-  const auto differ = [&warnings](const std::string& what, const std::string& t,
-                                  const std::string& c) {
-    if (t == c) return;
-    const std::string none = "(not recorded)";
-    warnings.push_back({"environment_differs", what + " differs: " + (t.empty() ? none : t) +
-                                                   " against " + (c.empty() ? none : c)});
-  };
-  differ("rouse version", treatment.rouse_version, control.rouse_version);
-  differ("target", treatment.target, control.target);
-  differ("model", treatment.model, control.model);
-  differ("plan", treatment.plan_hash, control.plan_hash);
-  std::map<std::string, std::string> names = treatment.environment;
-  names.insert(control.environment.begin(), control.environment.end());
-  for (const auto& [name, value] : names) {
-    const auto in_t = treatment.environment.find(name);
-    const auto in_c = control.environment.find(name);
-    differ(name, in_t == treatment.environment.end() ? "" : in_t->second,
-           in_c == control.environment.end() ? "" : in_c->second);
-  }
-  constexpr int64_t kDayNs = 86'400'000'000'000;
-  const int64_t apart = std::abs(treatment.started_wall_ns - control.started_wall_ns);
-  if (apart >= kDayNs) {
-    warnings.push_back(
-        {"different_days", "the two runs began " + FormatDuration(apart) + " apart"});
-  }
-  return warnings;
 }
 
 }  // namespace rouse::report

@@ -26,6 +26,7 @@ struct ComparisonSpec {
   std::string margin;  // "10%" or in the metric's unit: "50ms"; needed with `expect`
   double confidence = 0.95;
   std::vector<std::string> guards;
+  std::vector<std::string> differs;  // what the two runs are meant to differ in: "model", "context"
   stats::BootstrapOptions bootstrap;
 };
 
@@ -66,16 +67,13 @@ struct Comparison {
   std::vector<results::Warning> warnings;
 };
 
-// kUsage: an unknown condition, or a side compared with itself. kState: no attempt on a side that
+// kUsage: an unknown condition, a side compared with itself, or, with `expect`, two runs that were
+// asked for different work without `differs` (differences.h). kState: no attempt on a side that
 // counts and has the metric.
 Result<Comparison> Compare(const Side& treatment, const Side& control, const ComparisonSpec& spec);
 
 // The run's declared hypotheses, judged together (Holm), in their order.
 Result<std::vector<Comparison>> JudgeHypotheses(const results::Run& run,
                                                 std::span<const results::Attempt> attempts);
-
-// What differs between two runs beside what they declare: "environment_differs" per entry.
-std::vector<results::Warning> UndeclaredDifferences(const results::Run& treatment,
-                                                    const results::Run& control);
 
 }  // namespace rouse::report

@@ -3,12 +3,15 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <functional>
+
 #include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
 
 #include "report/comparison_text.h"
 #include "report/csv.h"
+#include "report/differences.h"
 #include "report/json.h"
 #include "report/terminal.h"
 #include "report/trace.h"
@@ -178,19 +181,114 @@ TEST(Compare, SaysAtWhichMarginARejectedClaimWouldNotBeRejected) {
             "At a margin of 50.0 ms or less it would no longer be a reject.");
 }
 
-TEST(UndeclaredDifferences, NamesWhatDiffersAndTheDaysBetween) {
-  results::Run a = RunOf({});
-  results::Run b = RunOf({});
-  EXPECT_THAT(UndeclaredDifferences(a, b), IsEmpty());
-  a.environment = {{"kernel", "6.1"}, {"cpu", "x"}};
-  b.environment = {{"kernel", "6.5"}, {"cpu", "x"}};
-  b.model = "other";
-  b.started_wall_ns = int64_t{3} * 86'400 * 1'000'000'000;
-  const auto warnings = UndeclaredDifferences(a, b);
-  ASSERT_EQ(warnings.size(), 3);
-  EXPECT_THAT(warnings[0].message, HasSubstr("model"));
-  EXPECT_THAT(warnings[1].message, HasSubstr("kernel differs: 6.1 against 6.5"));
-  EXPECT_EQ(warnings[2].code, "different_days");
+struct Two {
+  results::Run t;
+  results::Run c;
+  std::vector<Attempt> ta;
+  std::vector<Attempt> ca;
+
+  Two() {
+    for (results::Run* const run : {&t, &c}) {
+      run->model = "m.gguf";
+      run->plan_toml = "[experiment]\nprompt = \"hello\"   # short\ncontext = 2048\n";
+      run->environment = {{"kernel", "6.1"}, {"boot_id", "x"}, {"model_sha256", "aa"}};
+    }
+    t.id = 1;
+    c.id = 2;
+    for (int64_t block = 0; block < 6; ++block) {
+      for (std::vector<Attempt>* const attempts : {&ta, &ca}) {
+        Attempt attempt;
+        attempt.condition = "warm";
+        attempt.block = block;
+        attempt.api = "openai-chat";
+        attempt.ttft_ns = 1'000'000 * (block + 1);
+        attempt.tokens.prompt = 40;
+        attempts->push_back(attempt);
+      }
+    }
+  }
+  Result<Comparison> With(std::optional<stats::Expect> expect,
+                          std::vector<std::string> differs = {}) const {
+    ComparisonSpec spec;
+    spec.expect = expect;
+    spec.margin = expect ? "10%" : "";
+    spec.differs = std::move(differs);
+    return Compare({&t, "warm", ta}, {&c, "warm", ca}, spec);
+  }
+};
+
+TEST(UndeclaredDifferences, OfEqualRunsAreNone) {
+  Two two;
+  two.c.environment["boot_id"] = "y";  // a restart alone means nothing
+  const Result<Comparison> comparison = two.With(stats::Expect::kEqual);
+  ASSERT_TRUE(comparison.ok());
+  EXPECT_THAT(comparison->warnings, IsEmpty());
+}
+
+TEST(UndeclaredDifferences, InTheMachineAndTheDaysAreWarnings) {
+  Two two;
+  two.c.environment["kernel"] = "6.6";
+  two.c.rouse_version = "0.2.0";
+  two.c.environment["memory_bytes"] = "7";  // on one side only
+  two.t.started_wall_ns = 90'000'000'000'000;
+  const Result<Comparison> comparison = two.With(stats::Expect::kEqual);
+  ASSERT_TRUE(comparison.ok());
+  ASSERT_EQ(comparison->warnings.size(), 4U);
+  EXPECT_EQ(comparison->warnings[1].message, "kernel differs: 6.1 against 6.6");
+  EXPECT_EQ(comparison->warnings[3].code, "different_days");
+}
+
+TEST(UndeclaredDifferences, InTheWorkRefuseAVerdict) {
+  const std::vector<std::pair<std::string, std::function<void(Two&)>>> kinds = {
+      {"model", [](Two& two) { two.c.model = "other.gguf"; }},
+      {"model_sha256", [](Two& two) { two.c.environment["model_sha256"] = "bb"; }},
+      {"prompt", [](Two& two) { two.c.plan_toml = "prompt = \"bye\"\ncontext = 2048\n"; }},
+      {"context", [](Two& two) { two.c.plan_toml = "prompt = \"hello\"\ncontext = 4096\n"; }},
+      {"api",
+       [](Two& two) {
+         for (Attempt& a : two.ca) a.api = "openai-completions";
+       }},
+      {"prompt_tokens",
+       [](Two& two) {
+         for (Attempt& a : two.ca) a.tokens.prompt = 400;
+       }},
+  };
+  EXPECT_EQ(kinds.size(), DecisiveNames().size());
+  for (const auto& [name, change] : kinds) {
+    Two two;
+    change(two);
+    const Result<Comparison> refused = two.With(stats::Expect::kEqual);
+    ASSERT_FALSE(refused.ok()) << name;
+    EXPECT_EQ(refused.error().code(), ErrorCode::kUsage);
+    EXPECT_THAT(refused.error().message(), HasSubstr("--differs " + name));
+    const Result<Comparison> shown = two.With(std::nullopt);
+    ASSERT_TRUE(shown.ok()) << name;
+    EXPECT_EQ(shown->warnings.size(), 1U) << name;
+    const Result<Comparison> declared = two.With(stats::Expect::kEqual, {name});
+    ASSERT_TRUE(declared.ok()) << name;
+    EXPECT_THAT(declared->warnings, IsEmpty());
+  }
+}
+
+TEST(UndeclaredDifferences, OfAModelAreDeclaredTogether) {
+  Two two;
+  two.c.model = "other.gguf";
+  two.c.environment["model_sha256"] = "bb";
+  EXPECT_TRUE(two.With(stats::Expect::kEqual, {"model"}).ok());
+}
+
+TEST(UndeclaredDifferences, AgainstARunThatDoesNotTellAreWarnings) {
+  Two two;
+  two.c.model.clear();
+  two.c.plan_toml.clear();
+  two.c.environment.clear();
+  EXPECT_TRUE(two.With(stats::Expect::kEqual).ok());
+}
+
+TEST(UndeclaredDifferences, OfAFewTokensAreASalt) {
+  Two two;
+  for (Attempt& attempt : two.ca) attempt.tokens.prompt = 45;
+  EXPECT_TRUE(two.With(stats::Expect::kEqual).ok());
 }
 
 TEST(ReportJson, IsValidWithAndWithoutAttempts) {

@@ -66,9 +66,7 @@ void AppendRow(const Attempt& attempt, const std::set<std::string>& others, std:
   out += "\r\n";
 }
 
-}  // namespace
-
-std::string AttemptsCsv(std::span<const Attempt> attempts) {
+std::string AttemptTable(std::span<const Attempt> attempts) {
   const std::set<std::string> others = OtherCounters(attempts);
   std::string out =
       "run,id,condition,block,position,prime,outcome,outcome_detail,api,http_status,"
@@ -78,6 +76,108 @@ std::string AttemptsCsv(std::span<const Attempt> attempts) {
   out += "\r\n";
   for (const Attempt& attempt : attempts) AppendRow(attempt, others, out);
   return out;
+}
+
+// What every row of a long table begins with.
+constexpr std::string_view kKeyColumns = "run,id,condition,block,prime,outcome,ttft_ns";
+
+std::string KeyCells(const Attempt& attempt) {
+  return Number(attempt.run) + "," + Number(attempt.id) + "," + Cell(attempt.condition) + "," +
+         Number(attempt.block) + "," + (attempt.prime ? "1" : "0") + "," +
+         std::string(results::OutcomeName(attempt.outcome)) + "," + Number(attempt.ttft_ns);
+}
+
+std::string ReasonOf(const Attempt& attempt, const std::string& field) {
+  const auto found = attempt.null_reasons.find(field);
+  return found == attempt.null_reasons.end() ? "" : Cell(found->second);
+}
+
+std::string StageTable(std::span<const Attempt> attempts) {
+  std::string out(kKeyColumns);
+  out += ",stage,ns,source,null_reason\r\n";
+  for (const Attempt& attempt : attempts) {
+    const std::string key = KeyCells(attempt);
+    for (int i = 0; i < results::kStageCount; ++i) {
+      const results::StageTime& time = attempt.stages[static_cast<size_t>(i)];
+      const std::string name(results::StageName(static_cast<results::Stage>(i)));
+      out += key + "," + name + "," + Number(time.ns) + ",";
+      if (time.source) out += results::StageSourceName(*time.source);
+      out += "," + (time.ns ? "" : ReasonOf(attempt, "stage_" + name + "_ns")) + "\r\n";
+    }
+  }
+  return out;
+}
+
+std::string CounterTable(std::span<const Attempt> attempts) {
+  std::string out(kKeyColumns);
+  out += ",counter,value,unit,null_reason\r\n";
+  for (const Attempt& attempt : attempts) {
+    const std::string key = KeyCells(attempt);
+    for (const auto& [name, value] : attempt.counters) {
+      const Metric* const metric = results::FindMetric(name);
+      out += key + "," + Cell(name) + ",";
+      if (value) {
+        out += std::visit([](auto number) { return Number(static_cast<double>(number)); }, *value);
+      }
+      out += "," + (metric == nullptr ? "" : std::string(metric->unit)) + "," +
+             (value ? "" : ReasonOf(attempt, name)) + "\r\n";
+    }
+  }
+  return out;
+}
+
+std::string StateTable(std::span<const Attempt> attempts) {
+  struct Moment {
+    const char* name;
+    results::LayerReadings Attempt::* readings;
+  };
+  constexpr Moment kMoments[] = {{"before", &Attempt::state_before},
+                                 {"at_send", &Attempt::state_at_send},
+                                 {"after", &Attempt::state_after}};
+  std::string out(kKeyColumns);
+  out += ",moment,layer,value,proof,wanted,reached,detail\r\n";
+  for (const Attempt& attempt : attempts) {
+    const std::string key = KeyCells(attempt);
+    for (const Moment& moment : kMoments) {
+      for (const auto& [layer, reading] : attempt.*moment.readings) {
+        std::string value;
+        if (const double* const share = std::get_if<double>(&reading.value)) {
+          value = Number(*share);
+        } else if (const std::string* const word = std::get_if<std::string>(&reading.value)) {
+          value = Cell(*word);
+        }
+        const char* const reached = !reading.reached ? "" : *reading.reached ? "1" : "0";
+        out += key + "," + moment.name + "," + Cell(layer) + "," + value + "," +
+               Cell(reading.proof) + "," + Cell(reading.wanted) + "," + reached + "," +
+               Cell(reading.detail) + "\r\n";
+      }
+    }
+  }
+  return out;
+}
+
+}  // namespace
+
+std::optional<CsvTable> CsvTableFromName(std::string_view name) {
+  if (name == "attempts") return CsvTable::kAttempts;
+  if (name == "stages") return CsvTable::kStages;
+  if (name == "counters") return CsvTable::kCounters;
+  if (name == "states") return CsvTable::kStates;
+  return std::nullopt;
+}
+
+std::string AttemptsCsv(std::span<const Attempt> attempts, CsvTable table) {
+  switch (table) {
+    case CsvTable::kAttempts:
+      return AttemptTable(attempts);
+    case CsvTable::kStages:
+      return StageTable(attempts);
+    case CsvTable::kCounters:
+      return CounterTable(attempts);
+    case CsvTable::kStates:
+      return StateTable(attempts);
+  }
+  return {};
 }
 
 }  // namespace rouse::report

@@ -2,6 +2,7 @@
 // microseconds, instants "i", and metadata "M" that names processes and threads.
 #include "report/trace.h"
 
+#include <algorithm>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -26,8 +27,22 @@ class Writer {
     events_.push_back(
         {{"ph", "M"}, {"pid", process}, {"tid", row}, {"name", kind}, {"args", {{"name", name}}}});
   }
+  void SortIndex(int64_t process, int row, const char* kind, int64_t index) {
+    events_.push_back({{"ph", "M"},
+                       {"pid", process},
+                       {"tid", row},
+                       {"name", kind},
+                       {"args", {{"sort_index", index}}}});
+  }
+  // A row of the process, with its name and its place.
+  void Row(int64_t process, int row, const std::string& name) {
+    Name(process, row, "thread_name", name);
+    SortIndex(process, row, "thread_sort_index", row);
+  }
+  // What ends before it begins (an import may say so) is a moment, not a span.
   void Span(int64_t process, int row, const std::string& name, int64_t start_ns, int64_t end_ns,
             Json arguments = Json::object()) {
+    if (end_ns < start_ns) return Instant(process, row, name, start_ns);
     events_.push_back({{"ph", "X"},
                        {"pid", process},
                        {"tid", row},
@@ -44,13 +59,29 @@ class Writer {
                        {"ts", Us(at_ns)},
                        {"s", "t"}});
   }
+  // An arrow from what begins at `from_ns` on one row to what begins at `to_ns` on another.
+  void Flow(int64_t process, const std::string& name, int from_row, int64_t from_ns, int to_row,
+            int64_t to_ns) {
+    const int64_t id = ++flows_;
+    const auto end = [&](const char* phase, int row, int64_t at_ns) {
+      Json event = {{"ph", phase},    {"id", id},   {"cat", "flow"},  {"name", name},
+                    {"pid", process}, {"tid", row}, {"ts", Us(at_ns)}};
+      if (phase[0] == 'f') event["bp"] = "e";
+      events_.push_back(std::move(event));
+    };
+    end("s", from_row, from_ns);
+    end("f", to_row, to_ns);
+  }
   std::string Text() const {
-    const Json out = {{"displayTimeUnit", "ms"}, {"traceEvents", events_}};
+    const Json out = {{"displayTimeUnit", "ms"},
+                      {"otherData", {{"source", "rouse"}, {"time_0", "the intended send"}}},
+                      {"traceEvents", events_}};
     return out.dump(-1, ' ', false, Json::error_handler_t::replace);
   }
 
  private:
   Json events_ = Json::array();
+  int64_t flows_ = 0;
 };
 
 struct NamedMark {
@@ -71,7 +102,7 @@ std::vector<NamedMark> MarksInOrder(const results::Marks& marks) {
 }
 
 void WriteClient(const Attempt& attempt, int64_t process, Writer& writer) {
-  writer.Name(process, kClientRow, "thread_name", "client");
+  writer.Row(process, kClientRow, "client");
   int64_t last = attempt.marks.send_start.value_or(0);
   for (const NamedMark& mark : MarksInOrder(attempt.marks)) {
     if (!mark.at_ns) continue;
@@ -87,15 +118,55 @@ void WriteClient(const Attempt& attempt, int64_t process, Writer& writer) {
   }
 }
 
+// Spans of one row must not overlap: work of one name that ran side by side gets further rows.
 void WriteLanes(const Attempt& attempt, int64_t process, Writer& writer) {
-  std::map<std::string, int> rows;
-  for (const results::Lane& lane : attempt.lanes) {
-    const auto [row, is_new] =
-        rows.emplace(lane.name, kFirstLaneRow + static_cast<int>(rows.size()));
-    if (is_new) writer.Name(process, row->second, "thread_name", lane.name);
+  struct Row {
+    int number;
+    int64_t busy_until_ns;
+  };
+  std::vector<const results::Lane*> lanes;
+  for (const results::Lane& lane : attempt.lanes) lanes.push_back(&lane);
+  std::stable_sort(lanes.begin(), lanes.end(),
+                   [](const auto* a, const auto* b) { return a->start_ns < b->start_ns; });
+  std::map<std::string, std::vector<Row>> rows;
+  int next = kFirstLaneRow;
+  for (const results::Lane* const lane : lanes) {
+    std::vector<Row>& named = rows[lane->name];
+    auto row = std::find_if(named.begin(), named.end(),
+                            [&](const Row& each) { return each.busy_until_ns <= lane->start_ns; });
+    if (row == named.end()) {
+      const std::string number = named.empty() ? "" : " " + std::to_string(named.size() + 1);
+      writer.Row(process, next, lane->name + number);
+      named.push_back({next++, 0});
+      row = std::prev(named.end());
+    }
+    row->busy_until_ns = std::max(lane->start_ns, lane->end_ns);
     Json arguments = Json::object();
-    if (lane.bytes) arguments["bytes"] = *lane.bytes;
-    writer.Span(process, row->second, lane.name, lane.start_ns, lane.end_ns, arguments);
+    if (lane->bytes) arguments["bytes"] = *lane->bytes;
+    writer.Span(process, row->number, lane->name, lane->start_ns, lane->end_ns, arguments);
+  }
+}
+
+void WriteRequest(const Attempt& attempt, int64_t process, Writer& writer) {
+  if (attempt.segments.empty()) return;
+  writer.Row(process, kRequestRow, "request");
+  const std::optional<int64_t> sent = attempt.marks.request_sent;
+  const results::Segment* first = nullptr;
+  const results::Segment* last = nullptr;
+  for (const results::Segment& segment : attempt.segments) {
+    writer.Span(process, kRequestRow, std::string(results::StageName(segment.stage)),
+                segment.start_ns, segment.end_ns);
+    if (sent && segment.start_ns >= *sent && first == nullptr) first = &segment;
+    if (attempt.marks.first_token && segment.start_ns <= *attempt.marks.first_token) {
+      last = &segment;
+    }
+  }
+  if (first != nullptr) {
+    writer.Flow(process, "request", kClientRow, *sent, kRequestRow, first->start_ns);
+  }
+  if (last != nullptr) {
+    writer.Flow(process, "first token", kRequestRow, last->start_ns, kClientRow,
+                *attempt.marks.first_token);
   }
 }
 
@@ -103,19 +174,17 @@ void WriteLanes(const Attempt& attempt, int64_t process, Writer& writer) {
 
 std::string TraceJson(std::span<const Attempt> attempts) {
   Writer writer;
-  int64_t fallback = 0;
+  int64_t order = 0;
   for (const Attempt& attempt : attempts) {
-    const int64_t process = attempt.id.value_or(--fallback);
+    ++order;
+    const int64_t process = attempt.id.value_or(order);
     writer.Name(process, 0, "process_name",
                 "attempt " + std::to_string(process) + ", " + attempt.condition + ", " +
                     std::string(results::OutcomeName(attempt.outcome)) +
                     (attempt.prime ? ", prime" : ""));
+    writer.SortIndex(process, 0, "process_sort_index", order);
     WriteClient(attempt, process, writer);
-    if (!attempt.segments.empty()) writer.Name(process, kRequestRow, "thread_name", "request");
-    for (const results::Segment& segment : attempt.segments) {
-      writer.Span(process, kRequestRow, std::string(results::StageName(segment.stage)),
-                  segment.start_ns, segment.end_ns);
-    }
+    WriteRequest(attempt, process, writer);
     WriteLanes(attempt, process, writer);
   }
   return writer.Text();

@@ -1,4 +1,4 @@
-#include "cli/html_file.h"
+#include "cli/whole_file.h"
 
 #include <fcntl.h>
 #include <sys/stat.h>
@@ -12,14 +12,14 @@
 
 namespace rouse::cli {
 
-Status WriteHtmlFile(const std::string& path, const Result<std::string>& html) {
-  if (!html.ok()) return html.error();
+Status WriteWholeFile(const std::string& path, const Result<std::string>& text) {
+  if (!text.ok()) return text.error();
   // What is no plain file (/dev/stdout, a pipe) cannot be replaced, only written to.
   struct stat facts{};
   const bool special = stat(path.c_str(), &facts) == 0 && !S_ISREG(facts.st_mode);
   const std::string work = special ? path : path + ".part" + std::to_string(getpid());
   ASSIGN_OR_RETURN(Fd file, OpenFile(work, O_WRONLY | O_CREAT | O_TRUNC));
-  const Status written = WriteAll(file.get(), *html);
+  const Status written = WriteAll(file.get(), *text);
   file = Fd();
   if (!written.ok()) {
     if (!special) unlink(work.c_str());

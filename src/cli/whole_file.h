@@ -1,0 +1,14 @@
+// Writes a report's file (--html, --trace, --prometheus): all of it or none. For this folder only.
+#pragma once
+
+#include <string>
+
+#include "base/result.h"
+
+namespace rouse::cli {
+
+// An error in `text` comes through. A file that is there is replaced
+// only by a complete one.
+Status WriteWholeFile(const std::string& path, const Result<std::string>& text);
+
+}  // namespace rouse::cli
