@@ -130,10 +130,9 @@ Result<lab::AdaptedPlan> ChoosePlan(const MeasureFlags& flags) {
                      lab::FindPreset(flags.preset.empty() ? "quick" : flags.preset));
     return lab::PlanFromPreset(preset, Overrides(flags));
   }
-  Result<lab::Plan> plan = lab::LoadPlan(flags.plan_file);
+  Result<lab::Plan> plan = lab::LoadPlan(flags.plan_file, Overrides(flags));
   // A plan that cannot be read is the command's fault, whatever the reason: nothing was run.
   if (!plan.ok()) return Error(ErrorCode::kUsage, plan.error().message());
-  RETURN_IF_ERROR(lab::ApplyOverrides(Overrides(flags), *plan));
   return lab::AdaptedPlan{.plan = *std::move(plan), .left_out = {}};
 }
 

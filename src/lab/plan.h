@@ -76,8 +76,6 @@ struct Plan {
 
 // Every error is one of kUsage and begins "FILE:LINE: ".
 Result<Plan> ParsePlan(std::string_view toml, std::string_view file_name);
-// Reads and parses; a file that cannot be read is kNotFound or as the kernel says.
-Result<Plan> LoadPlan(const std::string& path);
 
 // The plan as TOML with every default written out, keys in a fixed order and no comments. Parsing
 // it gives the same plan, so two plans mean the same exactly when these texts are equal.
@@ -104,6 +102,9 @@ struct PlanOverrides {
   bool Any() const;
 };
 Status ApplyOverrides(const PlanOverrides& overrides, Plan& plan);
+// Reads and parses, with what the command line changes (paths, the target) before the plan is held
+// against what its target can do; a file that cannot be read is kNotFound or as the kernel says.
+Result<Plan> LoadPlan(const std::string& path, const PlanOverrides& overrides = {});
 
 // Whether the plan can be carried out on its kind of target; ParsePlan and ApplyOverrides call it.
 Status CheckFeasible(const Plan& plan, std::string_view file_name);

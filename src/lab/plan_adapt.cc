@@ -45,6 +45,13 @@ Condition Moved(const Condition& condition, const Condition& from, const Conditi
   return moved;
 }
 
+// A condition keeps its length, arguments and the like: it is called by them.
+bool SameFactors(const Condition& a, const Condition& b) {
+  return std::all_of(Factors().begin(), Factors().end(), [&](const FactorRow& factor) {
+    return factor.value(a) == factor.value(b);
+  });
+}
+
 // The arguments that presets vary are those of llama.cpp's server, which rouse serve shares. Of
 // another program they are not known.
 std::string WhyNotArguments(const Plan& plan, const Condition& condition) {
@@ -154,8 +161,7 @@ class Adapter {
     if (moves && base != nullptr) {
       // Its own change on another base, where that can be; else its whole state.
       const Condition moved = Moved(condition, *Find(all_, declared), *base);
-      const std::string why_not_moved = WhyNot(plan_, moved);
-      if (why_not_moved.empty()) {
+      if (SameFactors(moved, condition) && WhyNot(plan_, moved).empty()) {
         candidate = moved;
         why.clear();
       }

@@ -134,6 +134,8 @@ TEST(PlanFromPreset, LeavesOutLengthsThatDoNotFitTheContext) {
   const AdaptedPlan builtin = Adapted("prompt", "");
   EXPECT_THAT(NamesOf(builtin.plan), Contains("2048 tokens"));
   EXPECT_THAT(NamesOf(builtin.plan), testing::Not(Contains("4096 tokens")));
+  // Nor does its hit become one of a shorter prompt.
+  EXPECT_THAT(NamesOf(builtin.plan), testing::Not(Contains("4096 tokens, hit")));
   EXPECT_THAT(LeftOutText(builtin.left_out), HasSubstr("are more than context = 2080"));
   const AdaptedPlan command = Adapted("prompt", "cmd:server {port} {model}");
   EXPECT_THAT(NamesOf(command.plan), Contains("2048 tokens"));

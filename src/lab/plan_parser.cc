@@ -148,10 +148,13 @@ Result<Plan> ParsePlan(std::string_view text, std::string_view file_name) {
   return plan;
 }
 
-Result<Plan> LoadPlan(const std::string& path) {
+Result<Plan> LoadPlan(const std::string& path, const PlanOverrides& overrides) {
   const Result<std::string> text = ReadSmallFile(path, kPlanLimitBytes + 1);
   if (!text.ok()) return text.error().WithContext("plan");
-  return ParsePlan(*text, path);
+  if (!overrides.Any()) return ParsePlan(*text, path);
+  ASSIGN_OR_RETURN(Plan plan, ParsePlanForAnyTarget(*text, path));
+  RETURN_IF_ERROR(ApplyOverrides(overrides, plan));
+  return plan;
 }
 
 }  // namespace rouse::lab
