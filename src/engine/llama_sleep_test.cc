@@ -58,7 +58,7 @@ class LlamaSleepTest : public testing::Test {
   };
 
   // Greedy, of a prompt of `words` words.
-  static Answer Ask(Engine& engine, int words = 40, int64_t tokens = 12) {
+  static Answer Ask(Engine& engine, int words = 12, int64_t tokens = 12) {
     std::string text = "Once upon a time";
     for (int i = 0; i < words; ++i) text += " there was number " + std::to_string(i * 7);
     GenerateRequest request;
@@ -102,7 +102,7 @@ TEST_F(LlamaSleepTest, GivesMemoryBackAndAnswersTheSame) {
   EXPECT_TRUE(engine->Facts()->asleep_cost.wake_ns.has_value());
   const Answer after = Ask(*engine);
   EXPECT_EQ(after, first);
-  EXPECT_GT(after.cached, 100) << "the prefix was kept in memory";
+  EXPECT_GT(after.cached, 40) << "the prefix was kept in memory";
 }
 
 // The whole prompt is computed anew, on memory that was given back.
@@ -134,7 +134,7 @@ TEST_F(LlamaSleepTest, KeepsThePrefixOverAnUnload) {
   EXPECT_TRUE(report.tokenizer_kept);
   const Answer after = Ask(*engine);
   EXPECT_EQ(after, first);
-  EXPECT_GT(after.cached, 100);
+  EXPECT_GT(after.cached, 40);
   // From asleep to unloaded, too.
   ASSERT_TRUE(engine->Sleep().ok());
   engine->Unload();
