@@ -16,6 +16,7 @@
 #include "base/fd.h"
 #include "loader/memory_budget.h"
 #include "loader/pace.h"
+#include "loader/tail_stream.h"
 #include "loader/window_runner.h"
 #include "loader/windows.h"
 #include "os/page_cache.h"
@@ -189,25 +190,31 @@ class PrefetcherImpl : public Prefetcher {
       work.windows = CutIntoWindows({&all, 1}, setup.window_bytes, file_bytes, 0);
     }
     SkipResident(path, work);  // those of the probe
-    if (options_.within_memory) LeaveOutWhatDoesNotFit(work);
+    if (options_.within_memory) LeaveOutWhatDoesNotFit(work, file_bytes);
     const Status status = Read(path, setup, work);
     return status.ok() ? status : Status(ExplainReadError(status.error(), path, file_bytes));
   }
 
-  void LeaveOutWhatDoesNotFit(Work& work) {
-    std::optional<int64_t> left = MemoryLeft();
+  void LeaveOutWhatDoesNotFit(Work& work, int64_t file_bytes) {
+    const std::optional<int64_t> left = MemoryLeft();
     if (!left) return;
-    size_t fit = 0;
-    for (; fit < work.windows.size() && work.windows[fit].bytes <= *left; ++fit) {
-      *left -= work.windows[fit].bytes;
-    }
+    int64_t missing_bytes = 0;
+    for (const Window& window : work.windows) missing_bytes += window.bytes;
+    if (missing_bytes <= *left) return;
+    // What is resident of the file already counts as its memory.
+    const int64_t memory_bytes = std::max<int64_t>(0, file_bytes - missing_bytes + *left);
+    const bool single = options_.parts.size() == 1;
+    const int64_t end = single ? PlanTail(file_bytes, memory_bytes).keep_bytes : memory_bytes;
+    const auto beyond = [end](const Window& window) { return window.offset + window.bytes > end; };
     int64_t omitted_bytes = 0;
-    for (size_t i = fit; i < work.windows.size(); ++i) omitted_bytes += work.windows[i].bytes;
-    if (omitted_bytes == 0) return;
-    work.windows.resize(fit);
+    for (const Window& window : work.windows) omitted_bytes += beyond(window) ? window.bytes : 0;
+    std::erase_if(work.windows, beyond);
     omitted_ = true;
-    const std::lock_guard lock(report_mutex_);
-    report_.omitted_bytes += omitted_bytes;
+    {
+      const std::lock_guard lock(report_mutex_);
+      report_.omitted_bytes += omitted_bytes;
+    }
+    if (single && options_.on_too_large) options_.on_too_large(memory_bytes);
   }
 
   Status Read(const std::string& path, const ReadSetup& setup, const Work& work) {

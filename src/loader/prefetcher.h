@@ -10,6 +10,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -64,6 +65,9 @@ class Prefetcher {
     int64_t reserve_bytes = int64_t{256}
                             << 20;          // left to the machine; an eighth of a group's limit
     std::vector<MappedPart> mappings = {};  // those that exist already
+    // Called once, on a thread of the prefetcher, when the one file does not fit: with the memory
+    // that there is for it. Then only what PlanTail() keeps of it is read. May be empty.
+    std::function<void(int64_t memory_bytes)> on_too_large = {};
   };
 
   // Returns at once; all work is on threads of its own. Whatever goes wrong is in the report.

@@ -100,12 +100,15 @@ TEST_F(PrefetcherTest, AfterDetachNoMappingIsTouched) {
 TEST_F(PrefetcherTest, ReadsOnlyWhatFitsIntoMemoryAndSaysWhatItLeftOut) {
   Prefetcher::Options options = Options();
   options.reserve_bytes = int64_t{1} << 60;
+  int64_t memory_bytes = -1;
+  options.on_too_large = [&](int64_t bytes) { memory_bytes = bytes; };
   const auto reader = Prefetcher::Start(options);
   reader->Wait();
   const PrefetchReport report = reader->Report();
   EXPECT_EQ(report.end, PrefetchEnd::kMemory);
   EXPECT_EQ(report.read_bytes, 0);
   EXPECT_EQ(report.omitted_bytes, kFileBytes);
+  EXPECT_EQ(memory_bytes, 0);
   EXPECT_EQ(Ratio(path_), 0.0);
   options.within_memory = false;
   const auto regardless = Prefetcher::Start(options);

@@ -161,6 +161,7 @@ class ModelServerImpl : public ModelServer {
     if (const std::shared_ptr<WeightsReader> reader = reader_.load(); reader != nullptr) {
       snapshot.reader = reader->Report();
       snapshot.reader_total_bytes = reader->TotalReadBytes();
+      snapshot.tail = reader->Tail();
     }
     snapshot.connections = http_->ConnectionCount();
     snapshot.draining = draining_;

@@ -102,6 +102,11 @@ Json ReaderJson(const ServerSnapshot& snapshot) {
                {"stepped_back_ns", reader.slept_ns},
                {"setup", loader::SetupText(reader.setup)}};
   if (!reader.problem.empty()) json["problem"] = reader.problem;
+  if (snapshot.tail) {
+    json["tail"] = {{"passes", snapshot.tail->passes},
+                    {"given_up_bytes", snapshot.tail->given_up_bytes},
+                    {"ahead_bytes", snapshot.tail->ahead_bytes}};
+  }
   json["probed"] = Json::array();
   for (const loader::MeasuredSetup& one : reader.probed) {
     json["probed"].push_back(

@@ -9,6 +9,7 @@
 
 #include "engine/engine.h"
 #include "loader/prefetcher.h"
+#include "loader/tail_stream.h"
 #include "os/page_cache.h"
 #include "os/proc_status.h"
 #include "server/metrics.h"
@@ -30,7 +31,8 @@ struct ServerSnapshot {
   bool draining = false;
   std::optional<loader::PrefetchReport> reader;  // the latest
   int64_t reader_total_bytes = 0;
-  std::optional<os::ProcStatus> memory;  // of this process
+  std::optional<loader::TailStream::Report> tail;  // of a file that does not fit into memory
+  std::optional<os::ProcStatus> memory;            // of this process
 };
 
 // 200 {"status": "ok"} only when a request would be answered without loading anything, else 503 and

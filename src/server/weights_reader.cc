@@ -38,6 +38,11 @@ void WeightsReader::Begin() {
   }
   loader::Prefetcher::Options options;
   options.parts = parts_;
+  options.on_too_large = [this](int64_t memory_bytes) {
+    const std::lock_guard inner(mutex_);
+    tail_memory_bytes_ = memory_bytes;
+    StartTailLocked();
+  };
   for (const Guarded& one : mappings_) options.mappings.push_back(PartOf(one.mapping));
   prefetcher_ = loader::Prefetcher::Start(std::move(options));
   prefetcher_->SetComputing(computing_);
@@ -66,6 +71,23 @@ void WeightsReader::SetComputing(bool computing) {
   const std::lock_guard lock(mutex_);
   computing_ = computing;
   if (prefetcher_ != nullptr) prefetcher_->SetComputing(computing);
+  if (tail_ != nullptr) tail_->SetComputing(computing);
+}
+
+void WeightsReader::StartTailLocked() {
+  if (tail_ != nullptr || !tail_memory_bytes_ || mappings_.size() != 1) return;
+  const engine::FileMapping& mapping = mappings_.front().mapping;
+  Result<std::unique_ptr<loader::TailStream>> tail = loader::TailStream::Start(
+      PartOf(mapping), loader::PlanTail(mapping.bytes, *tail_memory_bytes_));
+  if (!tail.ok()) return;  // slower, no more
+  tail_ = *std::move(tail);
+  tail_->SetComputing(computing_);
+}
+
+std::optional<loader::TailStream::Report> WeightsReader::Tail() const {
+  const std::lock_guard lock(mutex_);
+  if (tail_ == nullptr) return std::nullopt;
+  return tail_->Told();
 }
 
 std::optional<loader::PrefetchReport> WeightsReader::Report() const {
@@ -111,9 +133,11 @@ void WeightsReader::Mapped(const std::vector<engine::FileMapping>& mappings) {
     parts.push_back(PartOf(mapping));
   }
   if (prefetcher_ != nullptr) prefetcher_->Attach(std::move(parts));
+  StartTailLocked();
 }
 
 void WeightsReader::AboutToUnmap() {
+  std::shared_ptr<loader::TailStream> tail;
   std::vector<std::shared_ptr<loader::Prefetcher>> ending;
   {
     const std::lock_guard lock(mutex_);
@@ -122,7 +146,10 @@ void WeightsReader::AboutToUnmap() {
     // What reads for a model that goes is of no use to anybody.
     cancelled_ = true;
     mappings_.clear();
+    tail = std::exchange(tail_, nullptr);
+    tail_memory_bytes_.reset();
   }
+  tail.reset();  // waits for its thread
   for (const auto& one : ending) {
     one->Cancel();
     one->Detach();

@@ -16,6 +16,7 @@
 #include "engine/engine.h"
 #include "loader/mapping_guard.h"
 #include "loader/prefetcher.h"
+#include "loader/tail_stream.h"
 
 namespace rouse::server {
 
@@ -39,6 +40,8 @@ class WeightsReader : public engine::MappingWatcher {
   // The same as a lane of a timeline: from its beginning to its end, or to now. Empty before the
   // first, and when it had nothing to read.
   std::optional<engine::Step> Lane() const;
+  // Of the stream of a file that does not fit into memory; empty where it fits.
+  std::optional<loader::TailStream::Report> Tail() const;
   // Bytes that all readers brought in.
   int64_t TotalReadBytes() const;
 
@@ -51,6 +54,8 @@ class WeightsReader : public engine::MappingWatcher {
   void AboutToUnmap() override;
 
  private:
+  void StartTailLocked();
+
   struct Guarded {
     engine::FileMapping mapping;
     std::unique_ptr<loader::MappingGuard> guard;
@@ -64,6 +69,9 @@ class WeightsReader : public engine::MappingWatcher {
   std::shared_ptr<loader::Prefetcher> prefetcher_;
   bool cancelled_ = false;                                    // prefetcher_ was told to end
   std::vector<std::shared_ptr<loader::Prefetcher>> retired_;  // told to end, perhaps not ended yet
+  // For a file that does not fit into memory; made when both its size and its mapping are known.
+  std::shared_ptr<loader::TailStream> tail_;
+  std::optional<int64_t> tail_memory_bytes_;
   bool computing_ = false;
   int64_t earlier_read_bytes_ = 0;  // of prefetchers that are gone
 };
