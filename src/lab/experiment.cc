@@ -134,13 +134,35 @@ class Experiment {
         finished_.insert(*attempt.position);
       }
     }
-    // A tool that was killed has left its attempt in flight, and nothing else of it.
-    if (left && left->position && result_.run.status == "running") cut_.insert(*left->position);
+    if (left && left->position && result_.run.status == "running") {
+      RETURN_IF_ERROR(EndWhatWasInFlight(*left));
+    }
     resumed_from_ = result_.run.status;
     progress_.done = static_cast<int64_t>(finished_.size());
     result_.run.status = "running";
     result_.run.ended_wall_ns.reset();
     return store_.UpdateRun(result_.run);
+  }
+
+  // A tool that was killed has left no more of its attempt than the note that it was begun. It gets
+  // its end here, so that every attempt that was begun has one.
+  Status EndWhatWasInFlight(const results::RunProgress& left) {
+    if (finished_.contains(*left.position)) return {};
+    cut_.insert(*left.position);
+    Attempt attempt;
+    attempt.condition = left.condition;
+    attempt.position = left.position;
+    for (const ScheduledAttempt& scheduled : schedule_) {
+      if (scheduled.position == left.position) attempt.block = scheduled.block;
+    }
+    attempt.outcome = Outcome::kInterrupted;
+    attempt.outcome_detail = left.boot_id == parts_.clocks().boot_id
+                                 ? "rouse was killed or crashed during this attempt"
+                                 : "the machine was started anew during this attempt";
+    attempt.started_wall_ns = left.updated_wall_ns;
+    RETURN_IF_ERROR(store_.AppendAttempt(*result_.run.id, attempt));
+    result_.attempts.push_back(std::move(attempt));
+    return {};
   }
 
   // The process that measured last still does. Our own number is nobody else's.
