@@ -23,6 +23,7 @@
 #include "lab/plan.h"
 #include "lab/plan_adapt.h"
 #include "lab/plan_schema.h"
+#include "lab/resume.h"
 #include "lab/schedule.h"
 #include "lab/target.h"
 #include "models/catalog.h"
@@ -46,6 +47,7 @@ struct MeasureFlags {
   std::optional<int64_t> repeat;
   std::optional<int64_t> seed;
   std::optional<std::string> idle;
+  std::optional<std::string> require_ttft;
   std::vector<std::string> only;
   std::vector<std::string> paths;
   std::string database;
@@ -55,6 +57,7 @@ struct MeasureFlags {
   bool print_plan = false;
   bool print_schema = false;
   bool dry_run = false;
+  std::string command;  // as it was typed, to be typed again
 };
 
 std::string PresetNames() {
@@ -82,13 +85,17 @@ void AddFlags(CLI::App& app, MeasureFlags& flags) {
   app.add_option("--path", flags.paths,
                  "NAME=DIR: a directory that conditions may load the model's file from (may be "
                  "given again)");
+  app.add_option("--require-ttft", flags.require_ttft,
+                 "The TTFT to hold after every idle time (500ms): ends with one of warm, bounded "
+                 "cold start, not held");
   app.add_option("--db", flags.database,
                  "Results database (default $ROUSE_DB, else ~/.local/share/rouse/rouse.sqlite)");
   app.add_option("--html", flags.html_file,
                  "Write the run as a page for a browser as well (as rouse report --html)");
   app.add_option_function<std::string>(
          "--resume", [&flags](const std::string& run) { flags.resume = run; },
-         "Go on with this stored run, or with the latest one")
+         "Go on with this stored run, or with the latest one; with a plan, with its unfinished run "
+         "(which begins when there is none)")
       ->expected(0, 1)
       ->option_text("[RUN]");
   app.add_flag("--print-plan", flags.print_plan, "Print the plan, to edit it; run nothing");
@@ -105,7 +112,8 @@ void AddFlags(CLI::App& app, MeasureFlags& flags) {
       "was rejected, 4 one is undecided, 2 the plan or a flag is at fault, 3 the model, target or\n"
       "database is, 130 interrupted.\n\n"
       "Example: rouse measure --preset quick --repeat 10 --seed 42\n"
-      "         rouse measure --target http://127.0.0.1:8080 --only warm --only 'prefix hit'");
+      "         rouse measure --target http://127.0.0.1:8080 --only warm --only 'prefix hit'\n"
+      "         rouse measure --preset idle --require-ttft 500ms --resume    (each evening)");
 }
 
 lab::PlanOverrides Overrides(const MeasureFlags& flags) {
@@ -118,6 +126,7 @@ lab::PlanOverrides Overrides(const MeasureFlags& flags) {
   overrides.only = flags.only;
   overrides.idle = flags.idle;
   overrides.paths = flags.paths;
+  overrides.require_ttft = flags.require_ttft;
   return overrides;
 }
 
@@ -136,13 +145,30 @@ Result<lab::AdaptedPlan> ChoosePlan(const MeasureFlags& flags) {
   return lab::AdaptedPlan{.plan = *std::move(plan), .left_out = {}};
 }
 
-// The plan of the run that is to be resumed is the one that it was stored with.
-Result<lab::AdaptedPlan> StoredPlan(const MeasureFlags& flags, int64_t& run_id) {
-  if (!flags.plan_file.empty() || !flags.preset.empty() || Overrides(flags).Any()) {
+bool NamesPlan(const MeasureFlags& flags) {
+  return !flags.plan_file.empty() || !flags.preset.empty() || Overrides(flags).Any();
+}
+
+// --resume with a plan: its own unfinished run, so that the same command serves every evening.
+Result<lab::AdaptedPlan> PlanToGoOnWith(const MeasureFlags& flags, std::optional<int64_t>& run_id) {
+  ASSIGN_OR_RETURN(lab::AdaptedPlan plan, ChoosePlan(flags));
+  if (!flags.resume->empty()) {
+    run_id = ParseInt64(*flags.resume);
+    if (run_id) return plan;
     return Error(ErrorCode::kUsage,
-                 "measure: --resume goes on with the stored plan; it takes no other plan, and no "
-                 "flag that changes it");
+                 "measure: --resume takes the number of a run, not \"" + *flags.resume + "\"");
   }
+  ASSIGN_OR_RETURN(const std::string path, results::StorePath(flags.database));
+  Result<results::Store> store = results::Store::Open(path, results::OpenMode::kReadOnly);
+  if (!store.ok() && store.error().code() == ErrorCode::kNotFound)
+    return plan;  // the first evening
+  if (!store.ok()) return store.error();
+  ASSIGN_OR_RETURN(run_id, lab::UnfinishedRunOf(*store, plan.plan));
+  return plan;
+}
+
+// The plan of the run that is to be resumed is the one that it was stored with.
+Result<lab::AdaptedPlan> StoredPlan(const MeasureFlags& flags, std::optional<int64_t>& run_id) {
   ASSIGN_OR_RETURN(const std::string path, results::StorePath(flags.database));
   ASSIGN_OR_RETURN(results::Store store, results::Store::Open(path, results::OpenMode::kReadOnly));
   if (flags.resume->empty()) {
@@ -155,10 +181,11 @@ Result<lab::AdaptedPlan> StoredPlan(const MeasureFlags& flags, int64_t& run_id) 
     }
     run_id = *number;
   }
-  ASSIGN_OR_RETURN(const results::Run run, store.LoadRun(run_id));
-  const std::string title = "the plan of run " + std::to_string(run_id);
+  ASSIGN_OR_RETURN(const results::Run run, store.LoadRun(*run_id));
+  const std::string title = "the plan of run " + std::to_string(*run_id);
   if (run.plan_toml.empty()) {
-    return Error(ErrorCode::kUsage, "run " + std::to_string(run_id) + " has no plan to go on with");
+    return Error(ErrorCode::kUsage,
+                 "run " + std::to_string(*run_id) + " has no plan to go on with");
   }
   ASSIGN_OR_RETURN(lab::Plan plan, lab::ParsePlan(run.plan_toml, title));
   return lab::AdaptedPlan{.plan = std::move(plan), .left_out = {}};
@@ -247,7 +274,8 @@ lab::ExperimentEvents MakeEvents(const lab::Plan& plan, Progress& progress) {
     progress.Line("Run " + std::to_string(*run.id) + ": " + std::to_string(plan.conditions.size()) +
                   " conditions, " + std::to_string(schedule.size() - 1) +
                   " attempts, order drawn from seed " + std::to_string(*run.seed) + ", about " +
-                  FormatDuration(lab::EstimateRunNs(plan, schedule, ModelBytes(plan))) + ". " +
+                  FormatDuration(lab::EstimateRunNs(plan, schedule, ModelBytes(plan))) +
+                  lab::SessionsText(plan, schedule, ModelBytes(plan)) + ". " +
                   lab::CalibrationLine(run.calibration));
     const std::string jitter = lab::JitterWarning(run.calibration, run.hypotheses);
     if (!jitter.empty()) progress.Line(jitter);
@@ -288,6 +316,39 @@ void Print(const MeasureFlags& flags, const lab::ExperimentResult& result,
   options.database = database;
   options.database_flag = flags.database;
   std::fputs(report::RenderRun(result.run, result.attempts, options).c_str(), stdout);
+}
+
+// One word as a shell takes it.
+std::string ShellWord(std::string_view word) {
+  constexpr std::string_view kPlain =
+      "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_./:=,+@%";
+  if (!word.empty() && word.find_first_not_of(kPlain) == std::string_view::npos) {
+    return std::string(word);
+  }
+  constexpr char kQuote = '\'';
+  std::string out(1, kQuote);
+  for (const char letter : word) {
+    if (letter == kQuote) out += "'\\'";
+    out += letter;
+  }
+  return out + "'";
+}
+
+// The command itself, and --resume: it serves every further evening as well.
+std::string CommandToGoOn(int argc, const char* const* argv, bool resumes) {
+  std::string text = "rouse measure";
+  for (int i = 1; i < argc; ++i) text += " " + ShellWord(argv[i]);
+  return resumes ? text : text + " --resume";
+}
+
+// For a run that was cut by the user, by a suspend, or by the end of its session.
+std::string HowToGoOn(const MeasureFlags& flags, const lab::ExperimentResult& result,
+                      const std::string& database) {
+  std::string text = "interrupted";
+  if (!result.why_interrupted.empty()) text += " (" + result.why_interrupted + ", again and again)";
+  if (!result.paused.empty()) text = "paused: " + result.paused;
+  return text + "; what was measured is kept in run " + std::to_string(*result.run.id) + " of " +
+         database + ".\nGo on with: " + flags.command;
 }
 
 int Measure(const MeasureFlags& flags, const lab::Plan& plan, uint64_t seed,
@@ -335,10 +396,8 @@ int Measure(const MeasureFlags& flags, const lab::Plan& plan, uint64_t seed,
   if (!result->failure.empty()) {
     return Fail(Error(ErrorCode::kState, "the target could not be measured: " + result->failure));
   }
-  if (result->interrupted) {
-    return Fail(Error(ErrorCode::kInterrupted, "interrupted; what was measured is kept in run " +
-                                                   std::to_string(*result->run.id) + " of " +
-                                                   *path));
+  if (result->interrupted || !result->paused.empty()) {
+    return Fail(Error(ErrorCode::kInterrupted, HowToGoOn(flags, *result, *path)));
   }
   return VerdictStatus(*result);
 }
@@ -350,15 +409,12 @@ int RunMeasure(int argc, const char* const* argv) {
   MeasureFlags flags;
   AddFlags(app, flags);
   if (const std::optional<int> status = ParseArguments(app, argc, argv)) return *status;
-  if (flags.print_schema) {
-    std::fputs(lab::PlanSchemaJson().c_str(), stdout);
-    return 0;
-  }
-  int64_t run_id = 0;
-  const Result<lab::AdaptedPlan> adapted =
-      flags.resume ? StoredPlan(flags, run_id) : ChoosePlan(flags);
-  if (!adapted.ok()) return Fail(adapted.error());
-  const lab::Plan* const plan = &adapted->plan;
+  flags.command = CommandToGoOn(argc, argv, flags.resume.has_value());
+  std::optional<int64_t> run_id;
+  const Result<lab::Plan> plan = !flags.resume      ? ChoosePlan(flags)
+                                 : NamesPlan(flags) ? PlanToGoOnWith(flags, run_id)
+                                                    : StoredPlan(flags, run_id);
+  if (!plan.ok()) return Fail(plan.error());
   if (flags.print_plan) {
     std::fputs(plan->toml.c_str(), stdout);
     return 0;
@@ -371,7 +427,7 @@ int RunMeasure(int argc, const char* const* argv) {
   if (!adapted->left_out.empty() && !flags.common.quiet) {
     std::fputs(("On this target:\n" + lab::LeftOutText(adapted->left_out)).c_str(), stderr);
   }
-  return Measure(flags, *plan, seed, flags.resume ? std::optional<int64_t>(run_id) : std::nullopt);
+  return Measure(flags, *plan, seed, run_id);
 }
 
 }  // namespace rouse::cli

@@ -310,6 +310,10 @@ std::string CanonicalPlan(const Plan& plan) {
   if (plan.sentinel) out += "sentinel = true\n";
   if (plan.salt_per_block) out += "salt = \"block\"\n";
   if (plan.keep_answer) out += "keep_answer = true\n";
+  if (plan.require_ttft_ns) {
+    out += "require_ttft = " + Nanoseconds(*plan.require_ttft_ns) + "\n";
+  }
+  if (plan.session_ns) out += "session = " + Nanoseconds(*plan.session_ns) + "\n";
   AppendTarget(plan.target, out);
   for (const Condition& condition : plan.conditions) AppendCondition(plan, condition, out);
   for (const results::HypothesisRow& row : plan.hypotheses) AppendHypothesis(row, out);
@@ -327,7 +331,7 @@ bool WantsSentinel(const Plan& plan) {
   const auto needs = [](const std::string& guard) {
     return guard.find("cotenant_slowdown") != std::string::npos;
   };
-  return plan.sentinel ||
+  return plan.sentinel || plan.require_ttft_ns ||
          std::any_of(plan.hypotheses.begin(), plan.hypotheses.end(),
                      [&](const results::HypothesisRow& row) {
                        return std::any_of(row.guards.begin(), row.guards.end(), needs);
@@ -350,7 +354,8 @@ std::string Sha256Hex(std::string_view text) {
 std::string PlanHash(const Plan& plan) { return Sha256Hex(CanonicalPlan(plan)); }
 
 bool PlanOverrides::Any() const {
-  return target || model || model_file || repeat || seed || !only.empty() || idle || !paths.empty();
+  return target || model || model_file || repeat || seed || !only.empty() || idle ||
+         require_ttft || !paths.empty();
 }
 
 Status ApplyOverrides(const PlanOverrides& overrides, Plan& plan) {
@@ -365,6 +370,11 @@ Status ApplyOverrides(const PlanOverrides& overrides, Plan& plan) {
     for (Condition& condition : plan.conditions) condition.repeat.reset();
   }
   if (overrides.seed) plan.seed = overrides.seed;
+  if (overrides.require_ttft) {
+    const Result<int64_t> ns = ParseDuration(*overrides.require_ttft);
+    if (!ns.ok()) return ns.error().WithContext("--require-ttft");
+    plan.require_ttft_ns = *ns;
+  }
   RETURN_IF_ERROR(OverrideTarget(overrides, plan.target));
   if (overrides.idle) RETURN_IF_ERROR(ReplaceIdle(*overrides.idle, plan));
   if (!overrides.only.empty()) RETURN_IF_ERROR(KeepOnly(overrides.only, plan));

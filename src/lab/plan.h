@@ -99,6 +99,7 @@ struct PlanOverrides {
   std::vector<std::string> only;    // condition names; empty = all
   std::optional<std::string> idle;  // "0s,1m,10m": replaces the conditions' idle times
   std::vector<std::string> paths;   // "NAME=DIR": added to the target's paths
+  std::optional<std::string> require_ttft;  // "500ms"
   bool Any() const;
 };
 Status ApplyOverrides(const PlanOverrides& overrides, Plan& plan);

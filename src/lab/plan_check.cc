@@ -354,6 +354,12 @@ std::string WhyNotFeasible(const Plan& plan, const Condition& condition) {
 }
 
 Status CheckFeasible(const Plan& plan, std::string_view file_name) {
+  const auto idles = [](const Condition& each) { return each.idle_ns.has_value(); };
+  if (plan.require_ttft_ns && std::none_of(plan.conditions.begin(), plan.conditions.end(), idles)) {
+    return PlanError(file_name, 1,
+                     "require_ttft asks what holds after idle times, and no condition has one; "
+                     "expected idle = \"10m\" in a condition, or --preset idle");
+  }
   for (const Condition& condition : plan.conditions) {
     const std::string why = WhyNotFeasible(plan, condition);
     if (why.empty()) continue;

@@ -78,7 +78,7 @@ Status SetSalt(const KeyValue& value, const Place& /*place*/, Plan& plan) {
   return {};
 }
 
-const std::array<Key<Plan>, 9> kExperimentKeys{{
+const std::array<Key<Plan>, 11> kExperimentKeys{{
     {{.name = "name",
       .type = KeyType::kName,
       .meaning = "name of the run",
@@ -122,6 +122,17 @@ const std::array<Key<Plan>, 9> kExperimentKeys{{
       .type = KeyType::kBoolean,
       .meaning = "store the text of the answers too, not only their hash"},
      Flag<&Plan::keep_answer>},
+    {{.name = "require_ttft",
+      .type = KeyType::kDuration,
+      .expected = "a duration such as \"500ms\"",
+      .meaning = "the first token must come within it after every idle time; the run ends with warm, "
+                 "bounded cold start or not held"},
+     Number<&Plan::require_ttft_ns>},
+    {{.name = "session",
+      .type = KeyType::kDuration,
+      .expected = "a duration such as \"10h\"",
+      .meaning = "the run pauses before a block that would not end within it; --resume goes on"},
+     Number<&Plan::session_ns>},
 }};
 
 Status SetKind(const KeyValue& value, const Place& /*place*/, TargetSpec& spec) {

@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/time.h"
+#include "report/claim.h"
 #include "report/kv_summary.h"
 #include "report/load_summary.h"
 #include "report/prompt_summary.h"
@@ -411,6 +412,7 @@ std::string ReportJson(const Run& run, const std::vector<results::Attempt>& atte
     out["load_summary"] = Json::parse(LoadJson(*loads));
   }
   out["hypotheses"] = HypothesesJson(run, attempts);
+  out["requirement"] = Json::parse(ClaimJson(run, attempts));
   out["primes"] = std::count_if(attempts.begin(), attempts.end(),
                                 [](const results::Attempt& attempt) { return attempt.prime; });
   out["warning_counts"] = WarningCounts(attempts);

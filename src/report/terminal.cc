@@ -11,6 +11,7 @@
 
 #include "base/strings.h"
 #include "base/units.h"
+#include "report/claim.h"
 #include "report/comparison.h"
 #include "report/comparison_text.h"
 #include "report/kv_summary.h"
@@ -329,6 +330,7 @@ std::string RenderRun(const results::Run& run, std::span<const Attempt> attempts
            "\n" + order;
   }
   if (!run.hypotheses.empty()) out += Hypotheses(judged, options);
+  out += RenderClaim(run, attempts, options.columns);
   out += Failures(attempts, options.columns);
   out += Warnings(run, attempts, options.columns);
   const std::string proofs = Proofs(attempts, options.columns);
