@@ -409,12 +409,17 @@ int RunMeasure(int argc, const char* const* argv) {
   MeasureFlags flags;
   AddFlags(app, flags);
   if (const std::optional<int> status = ParseArguments(app, argc, argv)) return *status;
+  if (flags.print_schema) {
+    std::fputs(lab::PlanSchemaJson().c_str(), stdout);
+    return 0;
+  }
   flags.command = CommandToGoOn(argc, argv, flags.resume.has_value());
   std::optional<int64_t> run_id;
-  const Result<lab::Plan> plan = !flags.resume      ? ChoosePlan(flags)
-                                 : NamesPlan(flags) ? PlanToGoOnWith(flags, run_id)
-                                                    : StoredPlan(flags, run_id);
-  if (!plan.ok()) return Fail(plan.error());
+  const Result<lab::AdaptedPlan> adapted = !flags.resume      ? ChoosePlan(flags)
+                                           : NamesPlan(flags) ? PlanToGoOnWith(flags, run_id)
+                                                              : StoredPlan(flags, run_id);
+  if (!adapted.ok()) return Fail(adapted.error());
+  const lab::Plan* const plan = &adapted->plan;
   if (flags.print_plan) {
     std::fputs(plan->toml.c_str(), stdout);
     return 0;

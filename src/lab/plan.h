@@ -96,9 +96,9 @@ struct PlanOverrides {
   std::optional<std::string> model_file;
   std::optional<int64_t> repeat;
   std::optional<uint64_t> seed;
-  std::vector<std::string> only;    // condition names; empty = all
-  std::optional<std::string> idle;  // "0s,1m,10m": replaces the conditions' idle times
-  std::vector<std::string> paths;   // "NAME=DIR": added to the target's paths
+  std::vector<std::string> only;            // condition names; empty = all
+  std::optional<std::string> idle;          // "0s,1m,10m": replaces the conditions' idle times
+  std::vector<std::string> paths;           // "NAME=DIR": added to the target's paths
   std::optional<std::string> require_ttft;  // "500ms"
   bool Any() const;
 };

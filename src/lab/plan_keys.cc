@@ -125,8 +125,9 @@ const std::array<Key<Plan>, 11> kExperimentKeys{{
     {{.name = "require_ttft",
       .type = KeyType::kDuration,
       .expected = "a duration such as \"500ms\"",
-      .meaning = "the first token must come within it after every idle time; the run ends with warm, "
-                 "bounded cold start or not held"},
+      .meaning =
+          "the first token must come within it after every idle time; the run ends with warm, "
+          "bounded cold start or not held"},
      Number<&Plan::require_ttft_ns>},
     {{.name = "session",
       .type = KeyType::kDuration,

@@ -51,7 +51,8 @@ const std::vector<BadPlan> kBadPlans = {
     {"[experiment]\nrepeat = 3\n", "plan.toml:1: [experiment] needs \"name\": a name of its own"},
     {"[experiment]\nname = \"x\"\nrepeats = 3\n",
      "plan.toml:3: unknown key \"repeats\" in [experiment] (did you mean \"repeat\"?); expected "
-     "name, repeat, seed, prompt, max_tokens, timeout, sentinel, salt, keep_answer"},
+     "name, repeat, seed, prompt, max_tokens, timeout, sentinel, salt, keep_answer, require_ttft, "
+     "session"},
     {"[experiment]\nname = \"x\"\nrepeat = 0\n",
      "plan.toml:3: \"repeat\" in [experiment] must be a whole number from 1 to 100000, not 0"},
     {"[experiment]\nname = \"x\"\nrepeat = \"6\"\n",
@@ -557,9 +558,10 @@ TEST(Presets, AreAllValidPlansAndFoundByName) {
     EXPECT_EQ(plan.name, preset.name);
     EXPECT_FALSE(preset.summary.empty());
   }
-  EXPECT_EQ(FindPreset("quik").error().message(),
-            "unknown preset \"quik\" (did you mean \"quick\"?); there are: quick, layers, prompt, "
-            "load, kv");
+  EXPECT_EQ(
+      FindPreset("quik").error().message(),
+      "unknown preset \"quik\" (did you mean \"quick\"?); there are: quick, layers, idle, prompt, "
+      "load, kv");
 }
 
 TEST(Presets, QuickIsTheLadderOfOneLayerAStep) {
