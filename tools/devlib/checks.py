@@ -5,7 +5,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from devlib import build, engine, fuzz, lint, paths, venv
+from devlib import build, engine, fuzz, lint, paths, venv, web
 from devlib.report import Report, StepFailed, log_path, run_logged
 
 CXX_FOLDERS = ("src", "tests", "bench")
@@ -96,6 +96,8 @@ def run_checks(report: Report, configuration, prefix, end_to_end=None) -> int:
     report.step("rouse", lambda step: build.build(step, configuration, prefix, ["all"]))
     report.check("lint", lambda step: lint.run(step, configuration.directory, cxx_files()))
     report.check("unit tests", lambda step: unit_tests(step, configuration))
+    if web.wanted(configuration.arguments):
+        report.check("page's unit tests", web.test)
     summaries = summary_of("ctest", "tests passed", "tests failed")
     if end_to_end:
         report.check("fuzzing", lambda step: fuzz.run(step, fuzz.build(step), fuzz.CI_SECONDS))

@@ -2,7 +2,7 @@
 import os
 import sys
 
-from devlib import build, checks, debian, engine, fetch, fuzz, paths, peers, venv
+from devlib import build, checks, debian, engine, fetch, fuzz, paths, peers, venv, web
 from devlib.report import Report, StepFailed
 
 HELP = """\
@@ -13,7 +13,8 @@ HELP = """\
                         ARGS that begin with a flag go to rouse measure:  ./dev run --repeat 12
   ./dev test [ARGS]     the same set-up, then every test: layers, format, lint, build, unit tests,
                         20 s of fuzzing of each parser, end-to-end tests (with real servers as
-                        peers). ARGS go to pytest:  ./dev test -k serve
+                        peers, and a browser for the report page). ARGS go to pytest:
+                        ./dev test -k serve
   ./dev check           the same without fuzzing and the end-to-end tests; for every commit
   ./dev fuzz [SECONDS]  fuzz each parser for SECONDS (default 600), once per release; what breaks
                         one is kept in build/fuzz/crashes
@@ -31,6 +32,7 @@ Options of run, build, check, test, bench and peers:
                         -DROUSE_LLAMA_SOURCE=DIR    build this llama.cpp instead of the pinned one
                         -DCMAKE_PREFIX_PATH=DIR     use the llama.cpp that is installed there
                         -DROUSE_ENGINE_FLAGS=-DGGML_CUDA=ON    options of the pinned llama.cpp
+                        -DROUSE_WEB=OFF             no report page, and so no --html (and no Node)
 
 Installs Debian packages (tools/debian-packages.txt) as root or with sudo, and asks nothing when
 stdin is no terminal. Everything else stays in build/ and in the per-user cache: $ROUSE_CACHE, else
@@ -61,12 +63,14 @@ def set_up(report: Report, configuration: build.Configuration, groups=("run",)):
     report.step("Debian packages", lambda step: debian.ensure(step, groups))
     if "test" in groups:
         report.step("Python tools", lambda step: venv.ensure(step, "test"))
+    if web.wanted(configuration.arguments):
+        report.step("report page", web.page)
     return build.set_up_engine(report, configuration)
 
 
 def command_run(words: list[str]) -> int:
     configuration, rest = take_options(words)
-    report = Report(total=5)
+    report = Report(total=5 + web.steps(configuration.arguments, 1))
     prefix = set_up(report, configuration)
     report.step("model", fetch.model)
     report.step("rouse", lambda step: build.build(step, configuration, prefix, ["rouse"]))
@@ -82,7 +86,7 @@ def command_run(words: list[str]) -> int:
 
 def command_build(words: list[str]) -> int:
     configuration, rest = take_options(words)
-    report = Report(total=4)
+    report = Report(total=4 + web.steps(configuration.arguments, 1))
     prefix = set_up(report, configuration)
     report.step("rouse", lambda step: build.build(step, configuration, prefix, rest or ["all"]))
     report.finish()
@@ -93,20 +97,22 @@ def command_check(words: list[str]) -> int:
     configuration, rest = take_options(words)
     if rest:
         return usage(f"check takes no argument {rest[0]}")
-    report = Report(total=11)
+    report = Report(total=11 + web.steps(configuration.arguments, 2))
     prefix = set_up(report, configuration, ("run", "test"))
     return checks.run_checks(report, configuration, prefix)
 
 
 def command_test(words: list[str]) -> int:
     configuration, rest = take_options(words)
-    report = Report(total=15)
+    report = Report(total=15 + web.steps(configuration.arguments, 3))
     prefix = set_up(report, configuration, ("run", "test"))
     model = report.step("model", fetch.model)
     peer = report.step("llama-server", lambda step: engine.llama_server(
         step, configuration.engine_flags()))
     others = report.step("other servers", lambda step: peers.ensure(
         step, configuration.engine_flags()))
+    if web.wanted(configuration.arguments):
+        others = {**others, **report.step("browser tests", web.test_env)}
     return checks.run_checks(report, configuration, prefix,
                              end_to_end={"model": model, "peer": peer, "peers": others,
                                          "arguments": rest})
@@ -142,13 +148,15 @@ def command_bench(words: list[str]) -> int:
         return 0
     if rest[0] not in names:
         return usage(f"no benchmark {rest[0]}; there are: {', '.join(names) or 'none'}")
-    report = Report(total=8)
+    report = Report(total=8 + web.steps(configuration.arguments, 2))
     prefix = set_up(report, configuration, ("run", "test"))
     model = report.step("model", fetch.model)
     peer = report.step("llama-server", lambda step: engine.llama_server(
         step, configuration.engine_flags()))
     others = report.step("other servers", lambda step: peers.for_benchmarks(
         step, configuration.engine_flags()))
+    if web.wanted(configuration.arguments):
+        others = {**others, **report.step("browser tests", web.test_env)}
     report.step("rouse", lambda step: build.build(step, configuration, prefix, ["all"]))
     report.finish()
     return checks.run_benchmark(configuration, rest, model, peer, others)
@@ -174,7 +182,7 @@ def command_clean(words: list[str]) -> int:
         cache = paths.cache_dir()
         pin = paths.pins()["model"]["file"]
         doomed += [cache / name for name in ("engine", "peers", "venv", "ccache", "lint", "tmp",
-                                          "test-models", "locks")]
+                                          "test-models", "web", "locks")]
         doomed += [cache / "models" / pin, cache / "models" / f".{pin}.checked"]
     for path in doomed:
         if path.exists():

@@ -9,6 +9,7 @@ from devlib.report import StepFailed, run_logged
 REQUIREMENTS = {
     "fetch": "tools/requirements-fetch.txt",  # pip itself and the archive's build backend
     "test": "tools/requirements-test.txt",  # clang tools, pytest and what the tests import
+    "node": "tools/requirements-node.txt",  # Node, where the machine has none
     "peers": "tools/requirements-peers.txt",  # real servers that the tests measure
 }
 

@@ -20,6 +20,18 @@ NODE_WANTED = (20, 19)
 LEFT_OUT = {"node_modules", "dist", "README.md"}
 
 
+def wanted(arguments: list[str]) -> bool:
+    """Whether rouse is configured with the page: not with -DROUSE_WEB=OFF or a page of the user's."""
+    off = re.compile(r"-DROUSE_WEB(?::\w+)?=(OFF|0|NO|FALSE|N)$|-DROUSE_PAGE_HTML(?::\w+)?=.",
+                     re.IGNORECASE)
+    return not any(off.match(argument) for argument in arguments)
+
+
+def steps(arguments: list[str], count: int) -> int:
+    """How many of ./dev's steps the page adds, of `count`."""
+    return count if wanted(arguments) else 0
+
+
 def node_version(program) -> tuple[int, ...]:
     try:
         answer = subprocess.run([program, "--version"], capture_output=True, text=True, check=True)
@@ -135,5 +147,6 @@ def test(step) -> None:
 
 def test_env(step) -> dict:
     """What tests/e2e/html_test.py needs to open a page in a browser."""
+    step.note("playwright and axe, in Debian's Chromium")
     node, _npm = tools(step)
     return {"ROUSE_NODE": str(node), "ROUSE_NODE_MODULES": str(modules(step))}

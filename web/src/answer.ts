@@ -53,20 +53,22 @@ function medianOf(conditions: Condition[], name: string): number | undefined {
   return numberOf(conditions.find((each) => each.name === name)?.ttft_ns.median);
 }
 
-function ends(report: Report, contrasts: Contrast[]): { warm: Condition; cold: Condition } | null {
+/** The condition that lost nothing (without contrasts: the fastest), and the slowest one. */
+function ends(report: Report, contrasts: Contrast[]): { first: Condition; slow: Condition; warmest: boolean } | null {
   const known = report.conditions.filter((each) => numberOf(each.ttft_ns.median) !== undefined);
+  const median = (each: Condition): number => numberOf(each.ttft_ns.median)!;
+  const bySpeed = [...known].sort((a, b) => median(a) - median(b));
+  const slow = bySpeed.at(-1);
   const order = ladderOrder(contrasts, known.map((each) => each.name));
-  const of = (name: string | undefined): Condition | undefined => known.find((each) => each.name === name);
-  const [warm, cold] = [of(order[0]), of(order.at(-1))];
-  return warm && cold && warm !== cold ? { warm, cold } : null;
+  const warm = contrasts.length > 0 ? known.find((each) => each.name === order[0]) : undefined;
+  const first = warm ?? bySpeed[0];
+  return first && slow && first !== slow ? { first, slow, warmest: warm !== undefined } : null;
 }
 
 /** "because the prompt's prefix was not cached": the contrast's own title. */
 function costSentence(contrast: Contrast, words: Map<string, string>): string {
   const holder = contrast.holder ? words.get(contrast.holder) : undefined;
-  const stage = holder && contrast.stages?.[contrast.holder!];
-  const share = stage && stage.excess_ns !== null ? `, mostly in ${holder}` : "";
-  return `${contrast.title}: **+${duration(contrast.cost_ns)}**${share}`;
+  return `**+${duration(contrast.cost_ns)}** because ${contrast.title}` + (holder ? `, mostly ${holder}` : "");
 }
 
 export function answerOf(report: Report, explanation: Explanation | null, words: Map<string, string>): Answer {
@@ -95,12 +97,12 @@ export function answerOf(report: Report, explanation: Explanation | null, words:
   const both = ends(report, contrasts);
   let headline: string;
   if (both) {
-    const [warm, cold] = [numberOf(both.warm.ttft_ns.median)!, numberOf(both.cold.ttft_ns.median)!];
-    headline = `The first token comes after **${duration(warm)}** with everything warm (“${both.warm.name}”) and after ` +
-      `**${duration(cold)}** in “${both.cold.name}”.`;
+    const [first, slow] = [numberOf(both.first.ttft_ns.median), numberOf(both.slow.ttft_ns.median)];
+    headline = `The first token comes after **${duration(first)}** in “${both.first.name}”, the ${both.warmest ? "warmest" : "fastest"}, and after ` +
+      `**${duration(slow)}** in “${both.slow.name}”, the slowest.`;
     if (costly[0]) {
-      headline += ` What costs most: ${costSentence(costly[0], words)}.`;
-    } else {
+      headline += ` The largest cost: ${costSentence(costly[0], words)}.`;
+    } else if (contrasts.length > 0) {
       headline += " No layer's cost is sure: every interval holds 0.";
     }
   } else {
@@ -113,7 +115,7 @@ export function answerOf(report: Report, explanation: Explanation | null, words:
         (stage ? `, most of it **${stage}**.` : ".");
   }
   for (const each of costly.slice(1, 3)) {
-    details.push(`Next: ${costSentence(each, words)}${intervalWords(each)}.`);
+    details.push(`Then ${costSentence(each, words)}${intervalWords(each)}.`);
   }
   const unsure = contrasts.filter((each) => each.grade === "no_cost" || each.grade === "undecided");
   if (unsure.length > 0 && costly.length > 0) {

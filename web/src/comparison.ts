@@ -109,6 +109,7 @@ function differences(sides: ComparisonSide[]): HTMLElement | null {
 
 export interface Section {
   id: string;
+  short?: string | undefined; // in the contents
   title: string;
   content: (Node | null)[];
 }

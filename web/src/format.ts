@@ -3,7 +3,8 @@
 
 export function significant(value: number, digits = 3): string {
   if (value === 0) return "0";
-  const magnitude = Math.floor(Math.log10(Math.abs(value))) + 1;
+  const rounded = Math.abs(Number(value.toPrecision(digits))); // 0.9996 has the digits of 1.00
+  const magnitude = Math.floor(Math.log10(rounded)) + 1;
   return value.toFixed(Math.max(0, Math.min(digits - magnitude, digits)));
 }
 
@@ -71,6 +72,19 @@ export function range(low: string, high: string): string {
 
 export function words(name: string): string {
   return name.replaceAll("_", " ");
+}
+
+/** The value of an axis' tick: without zeros that say nothing. */
+export function tick(value: number, format: (value: number) => string = duration): string {
+  return value === 0 ? "0" : format(value).replace(/(\.\d*?)0+(?= |$)/, "$1").replace(/\.(?= |$)/, "");
+}
+
+const SPELLED: Record<string, string> = { cpu: "CPU", gpu: "GPU", psi: "PSI", io: "I/O", rss: "RSS", pss: "PSS", ttft: "TTFT", ttfc: "TTFC" };
+
+/** A metric's name for people, without its unit: "PSI I/O full". */
+export function metricName(name: string, unit = ""): string {
+  const bare = /^(ns|us|bytes|ratio|hz|tokens)$/.test(unit) && name.endsWith(`_${unit}`) ? name.slice(0, -unit.length - 1) : name;
+  return bare.split("_").map((word) => SPELLED[word] ?? word).join(" ");
 }
 
 export function list(items: string[], last = "and"): string {

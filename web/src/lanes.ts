@@ -3,7 +3,7 @@
 // Ctrl, or + and - and the arrow keys; drag to move.
 
 import { h, place, s } from "./dom";
-import { bytes, duration, percent, plural, quantity, words as spaced } from "./format";
+import { bytes, duration, metricName, percent, plural, quantity, tick, words as spaced } from "./format";
 import { inkOn, stageColor } from "./looks";
 import { number, term, type Definitions } from "./define";
 import { ticks } from "./tracks";
@@ -108,7 +108,7 @@ class LanePicture {
     const middle = (): number => (this.range[0] + this.range[1]) / 2;
     const bar = h("div", { class: "buttons", role: "group", "aria-label": "Zoom" },
       button("to the first token", "Show the time to the first token", () => (this.range = this.toFirstToken())),
-      button("all", "Show the whole attempt", () => (this.range = this.whole)),
+      button("all", "Show all of the attempt", () => (this.range = this.whole)),
       button("+", "Zoom in", () => this.zoom(0.5, middle())), button("−", "Zoom out", () => this.zoom(2, middle())),
       button("←", "Earlier", () => this.move(-0.25)), button("→", "Later", () => this.move(0.25)));
     this.svg.setAttribute("aria-label", this.alternative());
@@ -185,7 +185,7 @@ class LanePicture {
     this.svg.setAttribute("width", String(width));
     this.svg.setAttribute("height", String(height));
     const grid = ticks(low, high, Math.max(2, Math.floor((width - names) / 110))).map((at) => s("g", { class: "grid" },
-      s("line", { x1: x(at), x2: x(at), y1: top - 6, y2: height - 20 }), s("text", { x: x(at), y: height - 6, "text-anchor": "middle" }, at === 0 ? "0" : duration(at))));
+      s("line", { x1: x(at), x2: x(at), y1: top - 6, y2: height - 20 }), s("text", { x: x(at), y: height - 6, "text-anchor": x(at) < names + 14 ? "start" : x(at) > width - 24 ? "end" : "middle" }, tick(at))));
     const clip = s("clipPath", { id: "lane-clip" }, s("rect", { x: names, y: 0, width: width - names, height }));
     const rows = this.lanes.map((lane, index) => {
       const y = top + index * each + above;
@@ -246,9 +246,9 @@ function counterFacts(attempt: Attempt, define: Definitions): HTMLElement {
   const known = SHOWN_COUNTERS.filter((name) => attempt.counters[name] !== undefined && attempt.counters[name] !== null);
   const missing = SHOWN_COUNTERS.filter((name) => attempt.counters[name] === null);
   return h("div", {}, h("h3", {}, "Faults, reads, pressure during this request"),
-    h("dl", { class: "facts" }, known.map((name) => h("div", {}, h("dt", {}, term(spaced(name), define.text(name))), h("dd", {}, quantity(attempt.counters[name], define.unit(name)))))),
+    h("dl", { class: "facts" }, known.map((name) => h("div", {}, h("dt", {}, term(metricName(name, define.unit(name)), define.text(name))), h("dd", {}, quantity(attempt.counters[name], define.unit(name)))))),
     missing.length ? h("details", {}, h("summary", {}, `${plural(missing.length, "counter")} could not be read`),
-      h("ul", {}, missing.map((name) => h("li", {}, `${spaced(name)}: ${attempt.null_reasons[name] ?? "no reason told"}`)))) : null);
+      h("ul", {}, missing.map((name) => h("li", {}, `${metricName(name, define.unit(name))}: ${attempt.null_reasons[name] ?? "no reason told"}`)))) : null);
 }
 
 function stageTable(attempt: Attempt, stages: StageLook[], define: Definitions): HTMLElement {
@@ -271,9 +271,9 @@ function proofTable(attempt: Attempt): HTMLElement | null {
     const best = readings.find((each) => each && each.value !== null) ?? readings.find(Boolean);
     const reached = readings.map((each) => each?.reached).find((each) => each !== null && each !== undefined);
     return h("tr", {}, h("th", { scope: "row" }, spaced(layer)), h("td", {}, best?.wanted || "–"), readings.map((each) => h("td", {}, shown(each))),
-      h("td", {}, reached === true ? "✓ reached" : reached === false ? "✕ not reached" : "–"), h("td", {}, best?.proof ?? "–"));
+      h("td", {}, reached === true ? "✓ yes" : reached === false ? "✕ no" : "–"), h("td", {}, best?.proof ?? "–"));
   });
-  return h("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": "States read back" }, h("table", {}, h("caption", {}, "States, read back"), h("thead", {}, h("tr", {}, ["layer", "wanted", "before", "at the send", "after", "", "proof"].map((name) => h("th", { scope: "col" }, name)))), h("tbody", {}, rows)));
+  return h("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": "States read back" }, h("table", {}, h("caption", {}, "States, read back"), h("thead", {}, h("tr", {}, ["layer", "wanted", "before", "at the send", "after", "reached", "proof"].map((name) => h("th", { scope: "col" }, name)))), h("tbody", {}, rows)));
 }
 
 export function attemptView(attempt: Attempt, stages: StageLook[], define: Definitions): HTMLElement {

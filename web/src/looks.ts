@@ -48,7 +48,7 @@ export function contrast(one: string, other: string): number {
  * that lightness alone tells the order. */
 const RAMP = {
   light: ["#d98500", "#d1495b", "#9b3a86", "#5b3fa0", "#2a3c8f", "#11204d"],
-  dark: ["#ffb000", "#ff7f7f", "#e68fd6", "#b9a3ff", "#8fc1ff", "#e6f2ff"],
+  dark: ["#c97b00", "#e07070", "#dd8fd0", "#b9a8ff", "#a3d0ff", "#eaf4ff"],
 };
 export const SYMBOLS = ["circle", "square", "triangle", "diamond", "star", "cross", "wye", "asterisk"] as const;
 

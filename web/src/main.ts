@@ -50,7 +50,7 @@ function header(kicker: (string | Node | null)[], answer: Answer): HTMLElement {
 }
 
 function contents(sections: Section[]): HTMLElement {
-  return h("nav", { "aria-label": "Contents" }, sections.map(({ id, title }) => h("a", { href: `#${id}` }, title)));
+  return h("nav", { "aria-label": "Contents" }, sections.map(({ id, title, short }) => h("a", { href: `#${id}` }, short ?? title)));
 }
 
 // ---- one attempt ----
@@ -108,15 +108,15 @@ function runPage(page: RunPage, define: Definitions): HTMLElement[] {
   const n = conditions.reduce((sum, each) => sum + each.n, 0);
   const steps = ladder(conditions, contrasts, page.stages, define);
   const some = data.rows.length > 0;
-  const picture = (make: ReturnType<typeof idlePicture>): Section => ({ id: make.id, title: make.title, content: [figure({ ...make, id: `${make.id}-picture` })] });
+  const picture = (make: ReturnType<typeof idlePicture>): Section => ({ id: make.id, title: make.title, short: make.short, content: [figure({ ...make, id: `${make.id}-picture` })] });
   const sections: Section[] = [];
   const judged = verdicts(report.hypotheses, define);
   if (judged) sections.push({ id: "verdicts", title: "Verdicts", content: [judged] });
   if (some) {
-    sections.push({ id: "conditions", title: "What the first token waited for", content: [h("figure", {}, h("figcaption", {},
+    sections.push({ id: "conditions", short: "Conditions", title: "What the first token waited for", content: [h("figure", {}, h("figcaption", {},
       "Median ", term("time to first token", define.text("ttft_ns")), " of each condition, warmest first, and what its median attempt was spent on. Look for the colour that is there in one row and not in the row above it. Lines are 95 % intervals of the median."),
       conditionBars(conditions, page.stages, define))] });
-    if (steps) sections.push({ id: "ladder", title: "What each lost layer costs", content: [h("figure", {}, h("figcaption", {},
+    if (steps) sections.push({ id: "ladder", short: "Costs", title: "What each lost layer costs", content: [h("figure", {}, h("figcaption", {},
       "From warm to fully cold, one layer at a time: each bar begins where the median of its base ends and is as long as the paired ", term("shift", "Hodges-Lehmann estimate of how much later the first token comes, with its interval (docs/statistics.md)"),
       ". Its colour is the stage that holds the cost. Look at the longest bar that is “proved”; pale bars may be chance."), steps)] });
     sections.push(picture(idlePicture(data)), picture(ecdfPicture(data)), picture(orderPicture(data)), picture(stagesPicture(data)));
@@ -138,7 +138,7 @@ function countersSection(data: RunData): Section {
   const names = countersOf(data);
   const holder = h("div", {}, figure({ ...countersPicture(data, false), id: "counters-picture" }));
   const more = names.length > 6 ? h("button", { type: "button", click: () => { holder.replaceChildren(figure({ ...countersPicture(data, true), id: "counters-picture" })); more?.remove(); } }, `Show all ${names.length} counters that vary`) : null;
-  return { id: "counters", title: "Counters beside TTFT", content: [holder, more] };
+  return { id: "counters", short: "Counters", title: "Counters beside TTFT", content: [holder, more] };
 }
 
 function next(page: RunPage): HTMLElement {

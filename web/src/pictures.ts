@@ -3,7 +3,7 @@
 
 import * as Plot from "@observablehq/plot";
 import { h } from "./dom";
-import { bytes, duration, list, plural, quantity, range, words as spaced } from "./format";
+import { bytes, duration, list, metricName, plural, quantity, range, tick, words as spaced } from "./format";
 import { currentTheme, FAILURE, rampColor, stageColor, symbolOf } from "./looks";
 import { term, type Definitions } from "./define";
 import { dots, FRAME, ink, muted, spread, timeAxis, type Picture } from "./plots";
@@ -135,9 +135,9 @@ export function idlePicture(data: RunData): Picture {
       const bad = all.filter((row) => !row.ok);
       const turn = <T extends { x: number; y: number }>(list: T[]): T[] => (flat ? list.map((row) => ({ ...row, x: row.y, y: row.x })) : list);
       const plot = Plot.plot({
-        ...FRAME, width, height: flat ? 46 * columnsOf.length + 50 : 360, marginLeft: flat ? 8 : 64, marginRight: 12, marginBottom: 34, marginTop: flat ? 18 : 12,
+        ...FRAME, width, height: flat ? 52 * columnsOf.length + 56 : 360, marginLeft: flat ? 8 : 64, marginRight: 12, marginBottom: 34, marginTop: flat ? 18 : 12,
         color: { type: "identity" }, symbol: { type: "identity" } as Plot.ScaleOptions,
-        ...(flat ? { x: place, y: { ...names, axis: null, reverse: false } } : { y: place, x: { ...names, tickRotate: !byIdle && width / columnsOf.length < 90 ? -12 : 0 } }),
+        ...(flat ? { x: place, y: { ...names, axis: null, domain: [columnsOf.length - 0.5, -0.5] } } : { y: place, x: { ...names, tickRotate: !byIdle && width / columnsOf.length < 90 ? -12 : 0 } }),
         marks: [
           flat ? Plot.text(columnsOf.map((name, index) => ({ name, index })), { frameAnchor: "left", y: (each: { index: number }) => each.index - 0.42, text: "name", textAnchor: "start", fill: muted() }) : null,
           ...(flat ? [Plot.ruleX(medians, { x: "median", y1: (each) => each.column - 0.34, y2: (each) => each.column + 0.34, stroke: ink(), strokeWidth: 2 })]
@@ -171,7 +171,7 @@ export function ecdfPicture(data: RunData): Picture {
     });
   const refused = conditions.find((each) => each.ttft_ns.null_reasons["p95_ci"]);
   return {
-    id: "distributions", title: "Distributions and tails",
+    id: "distributions", title: "Distributions and tails", short: "Tails",
     caption: ["The share of attempts that had their first token by then. Look at the right end: a long flat tail is what users remember. ",
       "Bars are the 95 % intervals of median, p90, p95 and p99, where n supports them",
       refused ? ` (p95 here: ${refused.ttft_ns.null_reasons["p95_ci"]})` : "",
@@ -226,7 +226,7 @@ export function orderPicture(data: RunData): Picture {
   const drift = driftWords(conditions);
   const placed = rows.map((row, index) => ({ row, x: row.position ?? index }));
   return {
-    id: "order", title: "Order and drift",
+    id: "order", title: "Order and drift", short: "Order",
     caption: ["The attempts in the order in which they were made; bands are blocks, each of which holds every condition once. Look for a slope or a jump that all conditions share: that is the machine, not the layer. ",
       drift.length ? h("strong", {}, drift.join("; ") + ".") : "No condition drifts, as far as its n can tell."],
     alternative: () => `${rows.length} attempts in order. ${drift.length ? drift.join("; ") : "No drift found"}.`,
@@ -273,7 +273,7 @@ export function stagesPicture(data: RunData): Picture {
   const { shown, small } = shownStages(data);
   const order = new Map(conditions.map((each, index) => [each.name, index]));
   return {
-    id: "stages", title: "Stage by stage",
+    id: "stages", title: "Stage by stage", short: "Stages",
     caption: ["Each stage on its own axis: the bar is its median, the line its 95 % interval, dots are attempts. Look for the stage in which a condition differs from the one above it. ",
       small.length ? `Below 1 % of the longest TTFT everywhere, or not told: ${list(small.map((each) => each.words))}.` : ""],
     alternative: () => shown.map((stage) => `${stage.words}: ` + conditions.map((each) => `${each.name} ${duration(numberOf(each.stages_ns[stage.name]?.median))}`).join(", ")).join("; "),
@@ -296,8 +296,8 @@ export function stagesPicture(data: RunData): Picture {
         const high = Math.max(1, ...points.map((point) => point.x), ...medians.map((one) => one.value)) * 1.04;
         const plot = Plot.plot({
           ...FRAME, width: each, height: conditions.length * 30 + 34, marginLeft: names, marginRight: 18, marginTop: 4, marginBottom: 28,
-          x: { domain: [0, high], ticks: Math.max(2, Math.floor((each - names) / 75)), tickFormat: (value: number) => (value === 0 ? "0" : duration(value)), label: null, grid: true },
-          y: { domain: [-0.5, conditions.length - 0.5], ticks: conditions.map((_, index) => index), tickFormat: (index: number) => cut(conditions[index]?.name ?? "", 19), tickSize: 0, label: null },
+          x: { domain: [0, high], ticks: Math.max(2, Math.floor((each - names) / 75)), tickFormat: (value: number) => tick(value), label: null, grid: true },
+          y: { domain: [conditions.length - 0.5, -0.5], ticks: conditions.map((_, index) => index), tickFormat: (index: number) => cut(conditions[index]?.name ?? "", 19), tickSize: 0, label: null },
           color: { type: "identity" },
           marks: [
             Plot.rect(medians, { x1: 0, x2: "value", y1: (one) => one.index - 0.32, y2: (one) => one.index + 0.32, fill: stageColor(stage.name), fillOpacity: 0.85 }),
@@ -346,7 +346,7 @@ export function countersPicture(data: RunData, all: boolean): Picture {
   return {
     id: "counters", title: "Counters beside TTFT",
     caption: ["What the operating system counted during that same request, against its TTFT. Look for a counter that rises with the time: it points at the cause. It proves none; the contrasts above do."],
-    alternative: () => `TTFT against ${list(shown.map(spaced))}.`,
+    alternative: () => `TTFT against ${list(shown.map((name) => metricName(name, data.define.unit(name))))}.`,
     draw: (width) => {
       const look = lookOf(data.conditions.map((each) => each.name));
       const across = width > 900 ? 3 : width > 560 ? 2 : 1;
@@ -361,16 +361,16 @@ export function countersPicture(data: RunData, all: boolean): Picture {
         });
         const plot = Plot.plot({
           ...FRAME, width: each, height: 210, marginLeft: 58, marginRight: 16, marginBottom: 30, marginTop: 6,
-          x: { ticks: Math.max(2, Math.floor(each / 110)), tickFormat: format, label: null, nice: true, ...(unit === "ratio" ? { domain: [-0.04, 1.04], ticks: [0, 0.5, 1] } : {}) },
+          x: { ticks: Math.max(2, Math.floor(each / 110)), tickFormat: (value: number) => tick(value, format), label: null, nice: true, ...(unit === "ratio" ? { domain: [-0.04, 1.04], ticks: [0, 0.5, 1] } : {}) },
           y: { ...timeAxis(points.map((point) => point.y), 180), label: null, grid: true }, color: { type: "identity" }, symbol: { type: "identity" } as Plot.ScaleOptions,
           marks: [
             dots(points.filter((row) => row.ok), { x: "x", y: "y", r: 3.5, stroke: (row: Row) => look.color(row.condition), fill: (row: Row) => look.color(row.condition), fillOpacity: 0.35, symbol: ((row: Row) => look.symbol(row.condition)) as unknown as Plot.DotOptions["symbol"] }),
-            failureMarks(points.filter((row) => !row.ok)), tip(points, (row) => `${told(row)}\n${spaced(name)} ${format(row.x)}`),
+            failureMarks(points.filter((row) => !row.ok)), tip(points, (row) => `${told(row)}\n${metricName(name, unit)} ${format(row.x)}`),
           ],
         });
         plot.setAttribute("role", "img");
-        plot.setAttribute("aria-label", `TTFT against ${spaced(name)}`);
-        return h("div", { class: "small" }, h("h3", {}, term(spaced(name), data.define.text(name))), clickable(plot, data));
+        plot.setAttribute("aria-label", `TTFT against ${metricName(name, unit)}`);
+        return h("div", { class: "small" }, h("h3", {}, term(metricName(name, unit), data.define.text(name))), clickable(plot, data));
       });
       return h("div", {}, legend(look), h("div", { class: `smalls across-${across}` }, plots));
     },

@@ -3,7 +3,7 @@
 
 import * as Plot from "@observablehq/plot";
 import { h, s } from "./dom";
-import { duration } from "./format";
+import { duration, tick } from "./format";
 import { currentTheme } from "./looks";
 
 /** As many dots as SVG draws without being felt. */
@@ -12,6 +12,7 @@ export const CANVAS_FROM = 1200;
 export interface Picture {
   id: string;
   title: string;
+  short?: string; // in the contents
   caption: (string | Node)[]; // what to look at
   alternative: () => string; // the same without eyes
   draw: (width: number) => Element | null;
@@ -46,10 +47,19 @@ function redraw(entry: (typeof pictures)[number]): void {
   entry.width = width;
   const drawn = entry.picture.draw(width);
   if (!drawn) return;
-  const svgs = drawn instanceof SVGSVGElement ? [drawn] : [...drawn.querySelectorAll("svg")];
-  if (svgs.length === 1) {
-    svgs[0]!.setAttribute("role", "img");
-    svgs[0]!.setAttribute("aria-label", entry.picture.alternative());
+  // The words go to the picture as a whole: to its one SVG, or to the box around several that have
+  // none of their own.
+  const svgs = [...drawn.querySelectorAll("svg:not([aria-hidden])")].filter((svg) => !svg.hasAttribute("aria-roledescription"));
+  const whole = drawn.getAttribute("role") === "img" ? drawn : svgs.length === 1 ? svgs[0]! : null;
+  if (whole && !whole.getAttribute("aria-label")) {
+    whole.setAttribute("role", "img");
+    whole.setAttribute("aria-label", entry.picture.alternative());
+  }
+  // Plot names its groups with aria-label, which a group without a role must not have.
+  for (const group of drawn.querySelectorAll("g[aria-label]")) {
+    group.setAttribute("data-mark", group.getAttribute("aria-label")!);
+    group.removeAttribute("aria-label");
+    group.removeAttribute("aria-description");
   }
   entry.box.replaceChildren(drawn);
 }
@@ -107,12 +117,12 @@ export function timeAxis(values: number[], room: number, format = duration): Axi
   const count = Math.max(2, Math.floor(room / 64));
   if (high / low > 8) {
     const ticks = logTicks(low / 1.15, high * 1.15, count);
-    return { type: "log", domain: [low / 1.15, high * 1.15], ticks, tickFormat: format };
+    return { type: "log", domain: [low / 1.15, high * 1.15], ticks, tickFormat: (value) => tick(value, format) };
   }
   const step = niceStep(high / count);
   const ticks: number[] = [];
   for (let at = 0; at <= high * 1.05; at += step) ticks.push(at);
-  return { type: "linear", domain: [0, high * 1.05], ticks, tickFormat: (value) => (value === 0 ? "0" : format(value)) };
+  return { type: "linear", domain: [0, high * 1.05], ticks, tickFormat: (value) => tick(value, format) };
 }
 
 function niceStep(raw: number): number {

@@ -28,7 +28,10 @@ export interface Filter {
 export function matches(haystack: string, row: Row, filter: Filter): boolean {
   if (filter.condition !== "" && row.condition !== filter.condition) return false;
   if (filter.outcome === "failed" ? row.ok : filter.outcome !== "" && row.outcome !== filter.outcome) return false;
-  return filter.text === "" || filter.text.toLowerCase().split(/\s+/).every((word) => word === "" || haystack.includes(word));
+  return filter.text === "" || filter.text.toLowerCase().split(/\s+/).every((word) => {
+    const id = /^#(\d+)$/.exec(word)?.[1];
+    return id === undefined ? word === "" || haystack.includes(word) : String(row.id) === id;
+  });
 }
 
 export function haystackOf(row: Row, columns: Columns): string {
@@ -110,7 +113,7 @@ export class AttemptTable {
     const head = h("tr", { "aria-rowindex": 1 }, this.looks.map((look) => h("th", { scope: "col", class: look.numeric ? "n" : null },
       h("button", { type: "button", class: "sort", "data-def": `${look.definition} Press to sort.`, click: () => this.sortBy(look) }, look.title))));
     this.table = h("table", { "aria-label": "Attempts", "aria-rowcount": rows.length + 1 }, h("thead", {}, head), this.body);
-    this.scroller = h("div", { class: "scroll attempts", tabindex: 0, role: "region", "aria-label": "All attempts" }, this.table);
+    this.scroller = h("div", { class: "scroll attempts", tabindex: 0, role: "region", "aria-label": "Attempts, scrolling" }, this.table);
     this.scroller.addEventListener("scroll", () => this.draw());
     this.element = h("div", { class: "attempt-table" },
       h("form", { class: "filters", submit: (event: Event) => event.preventDefault() },

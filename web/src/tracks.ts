@@ -2,7 +2,7 @@
 // costs, and the shifts of a comparison. They need no redraw when the window changes, and print.
 
 import { h, place } from "./dom";
-import { duration, quantity, range, signed, words as spaced } from "./format";
+import { duration, quantity, range, signed, tick, words as spaced } from "./format";
 import { inkOn, stageColor } from "./looks";
 import { number, term, type Definitions } from "./define";
 import { atLeast, inUnit, numberOf, type Comparison, type Condition, type Contrast, type Interval, type StageLook } from "./data";
@@ -24,7 +24,7 @@ const share = (value: number, low: number, high: number): string => `${(100 * (v
 
 function axis(low: number, high: number, unit: string): HTMLElement {
   const marks = ticks(low, high).map((at) => {
-    const mark = h("span", { class: "tick" }, h("span", {}, at === 0 ? "0" : quantity(at, unit)));
+    const mark = h("span", { class: "tick" }, h("span", {}, tick(at, (value) => quantity(value, unit))));
     return place(mark, { left: share(at, low, high) });
   });
   return h("div", { class: "row axis", "aria-hidden": "true" }, h("div", { class: "row-name" }),
@@ -109,7 +109,7 @@ export function conditionBars(conditions: Condition[], stages: StageLook[], defi
     const alternative = `${condition.name}: median ${value}` + (told.length ? `, of it ${told.join(", ")}` : "");
     return h("div", { class: "row", role: "listitem", "data-condition": condition.name },
       h("div", { class: "row-name" }, h("strong", {}, condition.name),
-        condition.changed ? h("small", {}, `changes: ${spaced(condition.changed)}`) : null),
+        condition.changed ? h("small", {}, `differs in ${spaced(condition.changed)}`) : null),
       h("div", { class: "track-box", role: "img", "aria-label": alternative }, track),
       h("div", { class: "row-value" }, number(value, define.text("ttft_ns", `median of ${summary.n}, failures ranked behind every success`), "number big"),
         h("small", {}, intervalText(interval) || (summary.null_reasons["median_ci"] ?? "")), failed));

@@ -1,0 +1,282 @@
+"""docs/report.md: the report page in a real browser, on real reports. What is drawn is held against
+the JSON that the same binary prints; a hostile name, no attempt, one attempt, failures only and ten
+thousand attempts are pages too.
+
+Needs Node with web/'s packages (ROUSE_NODE, ROUSE_NODE_MODULES) and Debian's Chromium; ./dev test
+gives them, outside of it web/node_modules is used when it is there."""
+import contextlib
+import json
+import os
+import re
+import shutil
+import sqlite3
+import subprocess
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+LOOK = ROOT / "tests" / "e2e" / "page" / "look.mjs"
+MODULES = Path(os.environ.get("ROUSE_NODE_MODULES") or ROOT / "web" / "node_modules")
+NODE = os.environ.get("ROUSE_NODE") or shutil.which("node")
+CHROMIUM = os.environ.get("ROUSE_CHROMIUM") or shutil.which("chromium")
+HOSTILE = "</script><script>alert(1)</script><!--<img src=x onerror=alert(2)>\"'&`${alert(3)}"
+SELF_CONTAINED_BYTES = 1_500_000
+
+needs_browser = pytest.mark.skipif(
+    not (NODE and CHROMIUM and MODULES.is_dir()),
+    reason="no Node, Chromium or web/node_modules; ./dev test has them")
+
+
+def built_with_page(run_rouse) -> None:
+    """Skips where the build has no page on purpose (-DROUSE_WEB=OFF)."""
+    answer = run_rouse("report", "--html", "/dev/null")
+    if "without the report page" in answer.stderr:
+        pytest.skip("this rouse was built without the report page")
+
+
+@pytest.fixture(autouse=True)
+def page_is_there(run_rouse):
+    built_with_page(run_rouse)
+
+
+@pytest.fixture
+def look(tmp_path):
+    """look(file, shots=False, look_for="#1") -> what a reader finds on the page."""
+
+    def opened(file: Path, shots: bool = False, look_for: str = "#1") -> dict:
+        answer = subprocess.run(
+            [NODE, LOOK, file, tmp_path / "looked", tmp_path / "browser", "1" if shots else "0"],
+            capture_output=True, text=True, timeout=110, check=False,
+            env={**os.environ, "ROUSE_NODE_MODULES": str(MODULES), "ROUSE_CHROMIUM": CHROMIUM,
+                 "LOOK_FOR": look_for, "HOME": str(tmp_path)})
+        assert answer.returncode == 0, answer.stderr
+        return json.loads(answer.stdout)
+
+    return opened
+
+
+def assert_sound(found: dict) -> None:
+    """What holds for every page, whatever it shows."""
+    assert found["told"] == [], "the page complained or asked a network"
+    assert found["overflow"] <= 0, "wider than the window"
+    assert found["unnamed"] == 0, "a picture without a text alternative"
+    assert found["empty"] == 0 and found["images"] == 0
+    for theme, findings in found["axe"].items():
+        serious = [each for each in findings if each["impact"] in ("serious", "critical")]
+        assert serious == [], f"axe-core in the {theme} theme"
+
+
+def import_lines(run_rouse, tmp_path, lines: list[dict], name="imported") -> int:
+    file = tmp_path / f"{name}.jsonl"
+    file.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    return run_rouse("import", file, "--name", name, "--json").json()["run"]
+
+
+def write_page(run_rouse, tmp_path, run: int) -> Path:
+    file = tmp_path / f"run{run}.html"
+    written = run_rouse("report", run, "--html", file)
+    assert written.status == 0, written.stderr
+    assert written.stdout == "" and str(file) in written.stderr
+    return file
+
+
+def data_of(file: Path) -> dict:
+    text = file.read_text()
+    return json.loads(re.search(r'id="rouse-data">(.*?)</script>', text, re.DOTALL).group(1))
+
+
+def near(left: float, right: float, tolerance: float) -> bool:
+    return abs(left - right) <= tolerance
+
+
+# ---- a real run ----
+
+@needs_browser
+def test_a_real_run_is_drawn_as_it_was_measured(run_rouse, model, tmp_path, look):
+    file = tmp_path / "quick.html"
+    measured = run_rouse("measure", "--repeat", 3, "--seed", 7, "--html", file, "--json",
+                         timeout=110)
+    assert measured.status == 0, measured.stderr
+    report = measured.json()
+    page = data_of(file)
+    size = file.stat().st_size
+    assert size - len(json.dumps(page)) < SELF_CONTAINED_BYTES
+    found = look(file, shots=True)
+    assert_sound(found)
+    assert found["overflows"] == [] and found["late"] == []
+    conditions = {each["name"]: each for each in report["conditions"]}
+    assert {bar["condition"] for bar in found["bars"]} == set(conditions)
+
+    # Bars: the median attempt's stages, in proportion, and as long together as the medians are.
+    lengths = {}
+    for bar in found["bars"]:
+        typical = conditions[bar["condition"]]["median_attempt"]["stages_ns"]
+        median = conditions[bar["condition"]]["ttft_ns"]["median"]
+        drawn = {segment["stage"]: segment for segment in bar["segments"]}
+        assert {name for name, ns in typical.items() if ns} == set(drawn)
+        assert sum(each["ns"] for each in bar["segments"]) == pytest.approx(median, abs=2)
+        total = sum(each["width"] for each in bar["segments"])
+        for name, segment in drawn.items():
+            # One pixel may go to the line between two stages.
+            assert near(segment["width"] / total, typical[name] / median, 2.5 / total)
+        lengths[bar["condition"]] = (total, median)
+    longest = max(lengths.values())
+    for total, median in lengths.values():
+        assert near(total / longest[0], median / longest[1], 3 / longest[0])
+
+    # The ladder: as many steps as contrasts, each as long as the shift of its contrast.
+    contrasts = page["explanation"]["contrasts"]
+    shifts = sorted(round(each["cost_ns"]) for each in contrasts if each["cost_ns"] is not None)
+    falls = sorted(round(step["to"] - step["from"]) for step in found["steps"]
+                   if step["from"] != 0)
+    assert falls == shifts and len(found["grades"]) == len(shifts)
+
+    # Every attempt that counts is a dot, and one curve stands for each condition.
+    counted = [each for each in report["attempts"] if not each["prime"]]
+    assert sum(found["dots"]) == len(counted) and found["curves"] == len(conditions)
+
+    # One attempt: its segments, in the place and order in which the server told them.
+    shown = next(each for each in report["attempts"] if f"#{each['id']}" == "#" + str(
+        page["report"]["conditions"][-1]["median_attempt"]["attempts"][-1]))
+    stages = [block for block in found["lanes"] if block["kind"] not in ("client", "lane", "try")]
+    told = [(each["stage"], each["start_ns"], each["end_ns"]) for each in shown["segments"]]
+    start = shown["stages_ns"]["process_start"]
+    expected = ([("process_start", 0, start)] if start else []) + told
+    assert [(each["kind"], each["from"], each["to"]) for each in stages] == expected
+    assert all(a["x"] <= b["x"] for a, b in zip(stages, stages[1:]))
+
+    # Filter, downloads, keyboard, definitions.
+    assert found["count"] == f"{len(report['attempts'])} attempts"
+    assert found["filtered"].startswith("1 of ")
+    assert [each["id"] for each in json.loads((tmp_path / "looked/saved.json").read_text())] == [1]
+    rows = (tmp_path / "looked/saved.csv").read_text().splitlines()
+    assert len(rows) == 2 and rows[0].startswith("id,condition,") and rows[1].startswith("1,")
+    assert found["sorted"] == "ascending" and found["opened"] and found["zoomed"]
+    summary = next(each["summary"] for each in page["catalogue"] if each["name"] == "ttft_ns")
+    assert summary in found["definition"] and found["described"] == "definition"
+
+
+@needs_browser
+def test_two_runs_are_drawn_with_their_shift_and_verdict(run_rouse, tmp_path, look):
+    def lines(offset):
+        return [{"condition": name, "outcome": "ok", "ttft_ns": base + offset + 1000 * index,
+                 "block": index, "position": index}
+                for name, base in (("warm", 70_000_000), ("cold", 300_000_000))
+                for index in range(12)]
+
+    fast = import_lines(run_rouse, tmp_path, lines(-20_000_000), "fast")
+    slow = import_lines(run_rouse, tmp_path, lines(0), "slow")
+    file = tmp_path / "compared.html"
+    compared = run_rouse("compare", fast, slow, "--expect", "decrease", "--margin", "10ms",
+                         "--json", "--html", file)
+    assert compared.status == 0, compared.stderr
+    found = look(file)
+    assert_sound(found)
+    values = [each["shift"]["value_ns"] for each in compared.json()["comparisons"]]
+    assert [each["value"] for each in found["shifts"]] == values == [-20_000_000] * 2
+    assert found["verdicts"] == ["✓ adopt"] * 4  # beside the shift, and with its reason
+    assert "Run 1 against run 2" in found["title"]
+    same = tmp_path / "conditions.html"
+    run_rouse("compare", f"{slow}:cold", f"{slow}:warm", "--html", same)
+    assert "Conditions of run 2" in same.read_text()
+    assert len(data_of(same)["sides"]) == 1
+
+
+# ---- pages of odd runs ----
+
+@needs_browser
+def test_hostile_names_stay_text(run_rouse, tmp_path, look):
+    lines = [{"condition": HOSTILE, "outcome": "ok", "ttft_ns": 50_000_000, "block": 1,
+              "position": 1, "counters": {HOSTILE: 3, "target_read_bytes": 5},
+              "warnings": [{"code": HOSTILE, "message": HOSTILE}]},
+             {"condition": HOSTILE, "outcome": "http_error", "outcome_detail": HOSTILE, "block": 2,
+              "position": 2, "marks_ns": {"end": 90_000_000}, HOSTILE: HOSTILE}]
+    run = import_lines(run_rouse, tmp_path, lines, "hostile")
+    with contextlib.closing(sqlite3.connect(tmp_path / "results.sqlite")) as store, store:
+        store.execute("UPDATE runs SET name = ?, target = ?, model = ?, plan_toml = ?",
+                      [HOSTILE] * 4)
+        store.execute("INSERT INTO run_environment VALUES (?, ?, ?)", [run, HOSTILE, HOSTILE])
+    file = write_page(run_rouse, tmp_path, run)
+    found = look(file)
+    assert_sound(found)  # a script that ran would have opened a dialog, which is told
+    assert found["scripts"] == 2, "data and script of the page"
+    assert HOSTILE in found["title"]
+    assert data_of(file)["report"]["name"] == HOSTILE
+    assert found["bars"][0]["condition"] == HOSTILE
+
+
+@needs_browser
+def test_a_run_in_which_all_failed_says_so(run_rouse, tmp_path, look):
+    lines = [{"condition": "cold", "outcome": "timeout", "block": index, "position": index,
+              "marks_ns": {"send_start": 0, "end": 600_000_000_000}} for index in range(8)]
+    found = look(write_page(run_rouse, tmp_path, import_lines(run_rouse, tmp_path, lines)))
+    assert_sound(found)
+    assert found["headline"] == "No first token came: all 8 attempts failed (8 timeout)."
+    assert found["bars"][0]["value"] == "≥ 10 min" and "8 of 8" in found["bars"][0]["failed"]
+    assert sum(found["dots"]) == 8, "failures are drawn where their waiting ended"
+
+
+@needs_browser
+def test_one_attempt_is_a_page(run_rouse, tmp_path, look):
+    lines = [{"condition": "warm", "outcome": "ok", "ttft_ns": 70_000_000}]
+    found = look(write_page(run_rouse, tmp_path, import_lines(run_rouse, tmp_path, lines)))
+    assert_sound(found)
+    assert "70.0 ms" in found["headline"] and "median of 1" in found["headline"]
+    assert found["count"] == "1 attempt" and sum(found["dots"]) == 1
+
+
+@needs_browser
+def test_no_attempt_is_a_page_too(run_rouse, tmp_path, look):
+    run = import_lines(run_rouse, tmp_path,
+                       [{"condition": "warm", "outcome": "ok", "ttft_ns": 70_000_000}])
+    with contextlib.closing(sqlite3.connect(tmp_path / "results.sqlite")) as store, store:
+        store.execute("PRAGMA foreign_keys = ON")
+        store.execute("DELETE FROM attempts")
+    found = look(write_page(run_rouse, tmp_path, run))
+    assert_sound(found)
+    assert "Nothing was measured yet" in found["headline"]
+    assert found["sections"] == ["Environment", "Plan"]
+
+
+@needs_browser
+def test_ten_thousand_attempts_are_dots_on_a_canvas_and_rows_in_sight(run_rouse, tmp_path, look):
+    lines = [{"condition": f"c{index % 5}", "outcome": "timeout" if index % 500 == 7 else "ok",
+              "ttft_ns": 10_000_000 * (1 + index % 5) + 997 * index % 3_000_000,
+              "block": index // 5, "position": index, "marks_ns": {"end": 90_000_000},
+              "stages_ns": {"prefill": 9_000_000}, "counters": {"target_read_bytes": index}}
+             for index in range(10_000)]
+    found = look(write_page(run_rouse, tmp_path, import_lines(run_rouse, tmp_path, lines)),
+                 look_for="timeout c2")
+    assert_sound(found)
+    failed = [line for line in lines if line["outcome"] == "timeout"]
+    assert sum(found["canvasDots"]) == len(lines) - len(failed)
+    assert found["count"] == "10,000 attempts" and 10 < found["rows"] < 80
+    assert found["filtered"] == f"{len(failed)} of 10,000 attempts"
+    assert len(json.loads((tmp_path / "looked/saved.json").read_text())) == len(failed)
+
+
+# ---- the command ----
+
+def test_a_page_takes_no_other_output_and_names_what_it_cannot_write(run_rouse, tmp_path):
+    run = import_lines(run_rouse, tmp_path,
+                       [{"condition": "warm", "outcome": "ok", "ttft_ns": 70_000_000}])
+    both = run_rouse("report", run, "--html", tmp_path / "x.html", "--csv")
+    assert both.status == 2 and "--html" in both.stderr and "--csv" in both.stderr
+    missing = run_rouse("report", run, "--html", tmp_path / "no" / "x.html")
+    assert missing.status == 3 and "no/x.html" in missing.stderr
+    kept = tmp_path / "kept.html"
+    kept.write_text("old")
+    kept.chmod(0o644)
+    assert run_rouse("report", 99, "--html", kept).status != 0 and kept.read_text() == "old"
+    assert not list(tmp_path.glob("*.part*"))
+
+
+def test_the_file_names_no_address_and_allows_no_network(run_rouse, tmp_path):
+    run = import_lines(run_rouse, tmp_path,
+                       [{"condition": "warm", "outcome": "ok", "ttft_ns": 70_000_000}])
+    text = write_page(run_rouse, tmp_path, run).read_text()
+    policy = re.search(r'Content-Security-Policy" content="([^"]+)"', text).group(1)
+    assert "default-src 'none'" in policy and "connect-src 'none'" in policy
+    assert "'unsafe-inline'" not in policy.split("script-src")[1].split(";")[0]
+    assert set(re.findall(r"https?://[\w.-]+", text)) <= {"http://www.w3.org"}

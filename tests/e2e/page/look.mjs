@@ -1,0 +1,117 @@
+// look.mjs FILE OUT USER_DATA [SHOTS]: opens a report and prints, as one JSON object, what a reader
+// would find there: texts, the drawn marks' own numbers, complaints, axe's findings, and what the
+// filter and the downloads do. SHOTS=1: screenshots in both themes at 360, 800 and 1600 px.
+import { mkdirSync, readFileSync } from "node:fs";
+import path from "node:path";
+import { axeSource, launch, open } from "./browser.mjs";
+
+const [file, out, userData, shots] = process.argv.slice(2);
+mkdirSync(out, { recursive: true });
+const context = await launch(userData);
+
+const read = (page) => page.evaluate(() => {
+  const all = (selector) => [...document.querySelectorAll(selector)];
+  const text = (selector) => all(selector).map((each) => each.textContent);
+  const box = (each) => { const { x, y, width, height } = each.getBoundingClientRect(); return { x, y, width, height }; };
+  return {
+    title: document.title,
+    headline: document.querySelector("h1")?.textContent ?? "",
+    sections: text("h2"),
+    overflow: document.documentElement.scrollWidth - document.documentElement.clientWidth,
+    bars: all(".bars .row[data-condition]").map((row) => ({
+      condition: row.dataset.condition, value: row.querySelector(".big")?.textContent, track: box(row.querySelector(".track")),
+      failed: row.querySelector(".failed-count")?.textContent ?? null,
+      segments: [...row.querySelectorAll(".segment[data-stage]")].map((each) => ({ stage: each.dataset.stage, ns: Number(each.dataset.ns), width: each.getBoundingClientRect().width })) })),
+    steps: all(".ladder .fall").map((each) => ({ from: Number(each.dataset.from), to: Number(each.dataset.to), ...box(each) })),
+    grades: text(".ladder .grade"),
+    dots: all("#every-attempt-picture svg:not([aria-hidden]) g[data-mark=dot]").map((group) => group.querySelectorAll("path, circle").length),
+    canvasDots: all("#every-attempt-picture canvas").map((each) => Number(each.dataset.dots)),
+    curves: all("#distributions-picture svg").length,
+    lanes: all("svg.lanes .block").map((each) => ({ kind: each.dataset.kind, from: Number(each.dataset.from), to: Number(each.dataset.to), ...box(each.querySelector("rect")) })),
+    count: document.querySelector(".count")?.textContent ?? null,
+    rows: all(".attempts tbody tr:not(.gap)").length,
+    verdicts: text(".verdict"),
+    shifts: all(".shifts .point").map((each) => ({ value: Number(each.dataset.value), ...box(each) })),
+    unnamed: all("svg[role=img], [role=img]").filter((each) => !each.getAttribute("aria-label")).length,
+    captions: text("figcaption").map((each) => each.length),
+    definitions: all("[data-def]").length,
+    empty: all("[data-def]").filter((each) => !each.getAttribute("data-def")).length,
+    scripts: all("script").length,
+    images: all("img, iframe, link, object, embed").length,
+  };
+});
+
+const { page, told } = await open(context, file);
+const found = await read(page);
+
+await page.evaluate(readFileSync(axeSource(), "utf8")); // past the page's policy, as a debugger
+const axe = async () => (await page.evaluate(async () => (await window.axe.run(document, { resultTypes: ["violations"] })).violations))
+  .map((each) => ({ id: each.id, impact: each.impact, nodes: each.nodes.slice(0, 5).map((node) => `${node.target} ${node.failureSummary ?? ""}`) }));
+found.axe = { light: await axe() };
+await page.emulateMedia({ colorScheme: "dark" });
+await page.waitForTimeout(200);
+await page.waitForFunction(() => document.documentElement.dataset.drawn !== "some");
+found.axe.dark = await axe();
+found.told = [...told];
+
+const search = page.locator(".filters input[type=search]");
+if (await search.count()) {
+  const lookFor = process.env.LOOK_FOR ?? "#1";
+  found.filter_ms = await page.evaluate((text) => {
+    const input = document.querySelector(".filters input[type=search]");
+    const begin = performance.now();
+    input.value = text;
+    input.dispatchEvent(new Event("input", { bubbles: true }));
+    document.querySelector(".attempts").getBoundingClientRect();
+    return performance.now() - begin;
+  }, lookFor);
+  found.filtered = await page.locator(".count").textContent();
+  for (const [name, label] of [["csv", "CSV"], ["json", "JSON"]]) {
+    const [saved] = await Promise.all([page.waitForEvent("download"), page.getByRole("button", { name: label, exact: true }).click()]);
+    await saved.saveAs(path.join(out, `saved.${name}`));
+  }
+  // By keyboard alone: sort, then open the first attempt of the table.
+  await search.fill("");
+  await page.locator(".sort").first().focus();
+  await page.keyboard.press("Enter");
+  found.sorted = await page.locator(".attempts thead th").first().getAttribute("aria-sort");
+  const first = page.locator(".attempts .open").first();
+  found.first_id = await first.textContent();
+  await first.focus();
+  await page.keyboard.press("Enter");
+  await page.waitForFunction((id) => document.querySelector(".attempt-box")?.dataset.attempt === id, found.first_id);
+  found.opened = await page.locator(".told").textContent();
+  const lanes = page.locator("svg.lanes");
+  const range = () => page.locator("svg.lanes .grid text").allTextContents();
+  await lanes.focus();
+  const before = await range();
+  for (let times = 0; times < 3; times++) await page.keyboard.press("+");
+  found.zoomed = JSON.stringify(before) !== JSON.stringify(await range());
+}
+const term = page.locator("[data-def].term").first();
+if (await term.count()) {
+  await term.focus();
+  found.definition = await page.locator("#definition").textContent();
+  found.described = await term.getAttribute("aria-describedby");
+}
+await page.close();
+
+if (shots === "1") {
+  found.overflows = [];
+  found.late = [];
+  const { page: shot, told: late } = await open(context, file, { width: 360 });
+  for (const width of [360, 800, 1600]) {
+    await shot.setViewportSize({ width, height: 1000 });
+    await shot.waitForTimeout(160); // the page waits a moment before it draws anew
+    for (const theme of ["light", "dark"]) {
+      await shot.emulateMedia({ colorScheme: theme });
+      await shot.waitForFunction(() => document.documentElement.dataset.drawn === "all", null, { polling: 50 });
+      const { overflow } = await read(shot);
+      if (overflow > 0) found.overflows.push(`${width} px by ${overflow}`);
+      await shot.screenshot({ path: path.join(out, `page-${width}-${theme}.png`), fullPage: true });
+    }
+  }
+  found.late.push(...late);
+}
+await context.close();
+console.log(JSON.stringify(found));
