@@ -21,7 +21,7 @@ class AttemptLoads {
   // After the other layers, before the idle time: the ballast, and its reading in state_before.
   // Returns why a load does not stand, or "".
   std::string Begin(results::Attempt& attempt);
-  // Right before the request: background work and the sentinel's first units, about 0.3 s. Adds to
+  // Right before the request: background work and the sentinel's first units, about 0.5 s. Adds to
   // `readings` what can be read of the loads.
   std::string BeforeSend(results::LayerReadings& readings);
   // Counts from here on.

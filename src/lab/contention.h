@@ -63,12 +63,13 @@ struct SentinelReading {
   double slowdown = 0;
 };
 
-// A small fixed workload, 0.1 ms every 10 ms (about one percent of one core), from its start on.
+// A small fixed workload, 4.5 ms every 50 ms (about a tenth of one core), from its start on. Less
+// work would notice nothing: see kSentinelUnitNs in lab/worker.cc.
 class Sentinel {
  public:
   virtual ~Sentinel() = default;
-  // Ends it and compares its units in [from, to) with those before `from`. kState when one side has
-  // fewer than 5 units: then nothing can be said.
+  // Ends it and compares its units in [from, to) with those before `from`. kState when there are
+  // fewer than 5 before or 3 in it: then nothing can be said.
   virtual Result<SentinelReading> Finish(MonoTime from, MonoTime to, MonoTime deadline) = 0;
 };
 

@@ -175,14 +175,15 @@ TEST(RequestLoad, OfAServerThatIsNotThereAnswersNothing) {
 TEST(RealSentinel, ComparesItsUnitsBeforeAndDuring) {
   Result<std::unique_ptr<Sentinel>> sentinel = RealLoadMaker().StartSentinel(Soon());
   ASSERT_TRUE(sentinel.ok()) << sentinel.error().message();
-  Wait(200);
+  Wait(450);
   const MonoTime from = MonoNow();
-  Wait(200);
+  Wait(400);
   const Result<SentinelReading> reading = (*sentinel)->Finish(from, MonoNow(), Soon());
   ASSERT_TRUE(reading.ok()) << reading.error().message();
   EXPECT_GE(reading->before_count, 5);
-  EXPECT_GE(reading->during_count, 5);
-  EXPECT_GT(reading->before_median_ns, 0);
+  EXPECT_GE(reading->during_count, 3);
+  // Above a timer tick: a shorter unit would not notice who else wants the core (lab/worker.cc).
+  EXPECT_GT(reading->before_median_ns, 4 * kNsPerMs);
 }
 
 TEST(SentinelUnits, GiveTheRatioOfTheirMedians) {
@@ -196,14 +197,15 @@ TEST(SentinelUnits, GiveTheRatioOfTheirMedians) {
   EXPECT_DOUBLE_EQ(reading->slowdown, 1.0);
 }
 
-TEST(SentinelUnits, BelowFiveOnOneSideSayNothing) {
-  const std::vector<int64_t> start = {0, 1, 2, 3, 4, 10, 11, 12, 13};
+TEST(SentinelUnits, BelowFiveBeforeOrThreeDuringSayNothing) {
+  const std::vector<int64_t> start = {0, 1, 2, 3, 4, 10, 11};
   const std::vector<int64_t> took(start.size(), 5);
   const auto reading = CompareSentinelUnits(start, took, MonoTime{10}, MonoTime{100});
   ASSERT_FALSE(reading.ok());
-  EXPECT_NE(reading.error().message().find("5 units before and 4 during"), std::string::npos);
+  EXPECT_NE(reading.error().message().find("5 units before and 2 during"), std::string::npos);
   // A unit that began after the request does not count.
-  EXPECT_FALSE(CompareSentinelUnits(start, took, MonoTime{5}, MonoTime{13}).ok());
+  EXPECT_FALSE(CompareSentinelUnits(start, took, MonoTime{5}, MonoTime{11}).ok());
+  EXPECT_FALSE(CompareSentinelUnits(start, took, MonoTime{3}, MonoTime{100}).ok());
 }
 
 TEST(Worker, RefusesArgumentsThatItDoesNotKnow) {

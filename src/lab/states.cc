@@ -552,7 +552,12 @@ LayerReading JudgeConnection(const Condition& condition, const results::Attempt&
   if (!attempt.connection.reused) return reading;
   reading.value = std::string(*attempt.connection.reused ? "reused" : "fresh");
   reading.reached = *attempt.connection.reused == (reading.wanted == "reused");
-  if (reading.reached == false) reading.detail = "the server had closed the kept connection";
+  if (reading.reached == false) {
+    reading.detail =
+        "the server had closed the kept connection: it does so after each streamed answer, or "
+        "after "
+        "less time than there was between the two requests; \"fresh\" is what its clients get";
+  }
   return reading;
 }
 

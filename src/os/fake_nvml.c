@@ -1,5 +1,6 @@
 /* For tests: a library that looks like NVML to gpu_nvml.cc. Two devices with distinct digits; the
  * second one answers hardly any question, as an old driver would. */
+#include <stdlib.h>
 #include <string.h>
 
 typedef struct {
@@ -24,7 +25,11 @@ typedef struct {
 static int devices[2];
 static int is_second(void* device) { return device == &devices[1]; }
 
-API int nvmlInit_v2(void) { return 0; }
+/* FAKE_NVML_INIT: the return value of a library that does not start. */
+API int nvmlInit_v2(void) {
+  const char* status = getenv("FAKE_NVML_INIT");
+  return status != NULL ? atoi(status) : 0;
+}
 API int nvmlShutdown(void) { return 0; }
 API int nvmlDeviceGetCount_v2(unsigned* count) {
   *count = 2;

@@ -36,7 +36,8 @@ struct Gpu {
   std::vector<GpuProcess> processes;          // compute processes; NVIDIA only
 };
 
-// kUnsupported when the library or the driver is not there, with the reason.
+// kUnsupported when the library or the driver is not there, kPermission when this user may not use
+// the GPU; with the reason.
 Result<std::vector<Gpu>> ReadNvidiaGpus(const std::string& library = "libnvidia-ml.so.1");
 
 // AMD and Intel, from sys/class/drm; empty when there is none.

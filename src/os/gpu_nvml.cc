@@ -37,6 +37,26 @@ struct PciInfo {  // of the _v3 call
   char bus_id[32];
 };
 
+// The layouts that NVML's interface fixes; a field that slipped would give plausible nonsense.
+static_assert(sizeof(MemoryInfo) == 24 && sizeof(Utilization) == 8);
+static_assert(sizeof(ProcessInfo) == 24 && sizeof(PciInfo) == 68);
+
+// Why nvmlInit_v2 failed, by its documented return values.
+std::string WhyNoStart(Status32 status) {
+  switch (status) {
+    case 4:
+      return "this user may not use the GPU (the groups video or render, or /dev/nvidia*)";
+    case 9:
+      return "the NVIDIA kernel driver is not loaded";
+    case 15:
+      return "the GPU has fallen off the bus";
+    case 18:
+      return "library and kernel driver have different versions: reboot after an update";
+    default:
+      return "error " + std::to_string(status);
+  }
+}
+
 // The library, loaded and initialised; shut down at the end.
 class Nvml {
  public:
@@ -45,10 +65,13 @@ class Nvml {
     if (handle == nullptr) return Error(ErrorCode::kUnsupported, "no NVIDIA driver: " + library);
     auto nvml = std::unique_ptr<Nvml>(new Nvml(handle));
     const auto init = nvml->Find<Status32()>("nvmlInit_v2");
-    const Status32 status = init != nullptr ? init() : -1;
+    if (init == nullptr) {
+      return Error(ErrorCode::kUnsupported, library + " is no NVML: it has no nvmlInit_v2");
+    }
+    const Status32 status = init();
     if (status != 0) {
-      return Error(ErrorCode::kUnsupported, "NVML does not start (error " + std::to_string(status) +
-                                                "): is the NVIDIA kernel driver loaded?");
+      const ErrorCode code = status == 4 ? ErrorCode::kPermission : ErrorCode::kUnsupported;
+      return Error(code, "NVML does not start: " + WhyNoStart(status));
     }
     nvml->initialised_ = true;
     return nvml;

@@ -2,6 +2,7 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <stdlib.h>
 
 #include "os/fake_root.h"
 
@@ -67,6 +68,23 @@ TEST(Nvml, SaysThatALibraryIsNotNvml) {
   const Result<std::vector<Gpu>> gpus = ReadNvidiaGpus("libc.so.6");
   ASSERT_FALSE(gpus.ok());
   EXPECT_EQ(gpus.error().code(), ErrorCode::kUnsupported);
+  EXPECT_THAT(gpus.error().message(), HasSubstr("nvmlInit_v2"));
+}
+
+TEST(Nvml, SaysWhyItDoesNotStart) {
+  const auto start = [](const char* status) {
+    setenv("FAKE_NVML_INIT", status, 1);
+    const Result<std::vector<Gpu>> gpus = ReadNvidiaGpus(ROUSE_FAKE_NVML);
+    unsetenv("FAKE_NVML_INIT");
+    EXPECT_FALSE(gpus.ok());
+    return gpus.ok() ? Error(ErrorCode::kInternal, "it has started") : gpus.error();
+  };
+  EXPECT_EQ(start("4").code(), ErrorCode::kPermission);
+  EXPECT_THAT(start("4").message(), HasSubstr("may not use the GPU"));
+  EXPECT_THAT(start("9").message(), HasSubstr("driver is not loaded"));
+  EXPECT_THAT(start("18").message(), HasSubstr("different versions"));
+  EXPECT_THAT(start("999").message(), HasSubstr("error 999"));
+  EXPECT_TRUE(ReadNvidiaGpus(ROUSE_FAKE_NVML).ok());
 }
 
 void WriteAmd(FakeRoot& fake) {

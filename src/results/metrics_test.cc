@@ -5,8 +5,11 @@
 
 #include <algorithm>
 #include <fstream>
+#include <map>
 #include <set>
+#include <sstream>
 #include <string>
+#include <vector>
 
 #include "results/example_attempt.h"
 
@@ -30,6 +33,37 @@ TEST(MetricCatalogue, HasExactlyTheSectionsOfTheDocument) {
   for (const Metric& metric : Metrics()) names.emplace(metric.name);
   EXPECT_EQ(names.size(), Metrics().size()) << "a name stands twice";
   EXPECT_EQ(names, DocumentedMetrics());
+}
+
+// The rows "| `name` | ... |" of the last section of docs/method.md, with their cells.
+std::map<std::string, std::vector<std::string>> TabledCounters() {
+  std::ifstream file(std::string(ROUSE_SOURCE_DIR) + "/docs/method.md");
+  EXPECT_TRUE(file.is_open());
+  std::map<std::string, std::vector<std::string>> rows;
+  bool inside = false;
+  for (std::string line; std::getline(file, line);) {
+    if (line.starts_with("## ")) inside = line.ends_with("Every counter of an attempt");
+    if (!inside || !line.starts_with("| `")) continue;
+    const std::string name = line.substr(3, line.find('`', 3) - 3);
+    EXPECT_FALSE(rows.contains(name)) << name << " stands twice";
+    std::istringstream cells(line.substr(1));
+    for (std::string cell; std::getline(cells, cell, '|');) rows[name].push_back(cell);
+  }
+  return rows;
+}
+
+TEST(MetricCatalogue, HasARowWithSixCellsInTheMethodForEachCounter) {
+  std::set<std::string> counters;
+  for (const Metric& metric : Metrics()) {
+    if (metric.home == MetricHome::kCounter) counters.emplace(metric.name);
+  }
+  std::set<std::string> tabled;
+  for (const auto& [name, cells] : TabledCounters()) {
+    tabled.insert(name);
+    EXPECT_EQ(cells.size(), 6) << name;
+    for (const std::string& cell : cells) EXPECT_GT(cell.size(), 4) << name << ":" << cell;
+  }
+  EXPECT_EQ(tabled, counters);
 }
 
 TEST(MetricCatalogue, CarriesTheUnitLastInEachNameOfATimeOrSize) {
