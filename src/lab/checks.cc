@@ -66,7 +66,7 @@ void CheckReads(const Condition& condition, std::optional<int64_t> file_bytes, A
   const std::string& wanted = condition.Value(Layer::kPageCache);
   const std::string what = "the server read " + FormatBytes(*read) + " of the file's " +
                            FormatBytes(*file_bytes) + " from the disk";
-  if (wanted == "warm" && *read > *file_bytes / 100) {
+  if ((wanted == "warm" || wanted == kLockedPages) && *read > *file_bytes / 100) {
     Warn(attempt, "read_with_warm_page_cache",
          what + " although the file was in the page cache: something else was cold");
   }

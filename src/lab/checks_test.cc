@@ -67,6 +67,9 @@ TEST(ImpossibleValues, FlagReadsOfAWarmFileAboveOnePercent) {
   EXPECT_THAT(Codes(Warm(), attempt), IsEmpty());
   attempt.counters["target_read_bytes"] = kFileBytes / 100 + 1;
   EXPECT_THAT(Codes(Warm(), attempt), ElementsAre("read_with_warm_page_cache"));
+  Condition locked = Warm();
+  locked.state[Layer::kPageCache] = kLockedPages;
+  EXPECT_THAT(Codes(locked, attempt), ElementsAre("read_with_warm_page_cache"));
 }
 
 TEST(ImpossibleValues, FlagAColdStartThatReadLessThanHalf) {

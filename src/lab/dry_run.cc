@@ -104,7 +104,7 @@ void AppendSettings(const Plan& plan, std::string& out) {
 
 void AppendEffects(const std::vector<SmallestEffect>& effects, std::string& out) {
   if (effects.empty()) return;
-  out += "\nSmallest difference in TTFT that this n can see (power 80 %):\n";
+  out += "\nSmallest difference in TTFT that this n can see (power 80 %, hypotheses together):\n";
   for (const SmallestEffect& effect : effects) {
     out += "  " + effect.treatment + " against " + effect.control +
            ", n = " + std::to_string(effect.n) + ": ";

@@ -138,7 +138,9 @@ std::vector<SmallestEffect> SmallestEffects(const Plan& plan, const std::optiona
   std::vector<SmallestEffect> effects;
   for (const results::HypothesisRow& row : plan.hypotheses) {
     if (row.metric != "ttft" && row.metric != "ttft_ns") continue;
-    effects.push_back(EffectOf(plan, row.treatment, row.control, row.confidence, pilot, spread));
+    // Hypotheses of one plan are judged together (Holm): the first step asks this much.
+    const double together = 1 - (1 - row.confidence) / static_cast<double>(plan.hypotheses.size());
+    effects.push_back(EffectOf(plan, row.treatment, row.control, together, pilot, spread));
   }
   if (!plan.hypotheses.empty()) return effects;
   for (const Condition& condition : plan.conditions) {

@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "base/check.h"
+#include "lab/plan_adapt.h"
 
 namespace rouse::lab {
 namespace {
@@ -83,6 +84,19 @@ TEST(SmallestEffects, AreOfTheHypothesesWhereThereAreAny) {
   const auto effects = SmallestEffects(plan, std::nullopt, 0.1);
   ASSERT_EQ(effects.size(), 1U);
   EXPECT_EQ(effects[0].treatment, "a");
+  EXPECT_DOUBLE_EQ(effects[0].confidence, 0.975);  // the two are judged together
+}
+
+// Those of one night are few on purpose; the others are meant to decide.
+TEST(SmallestEffects, CanBeSeenByTheNumberOfAttemptsOfPresetsThatDecide) {
+  for (const char* const name : {"quick", "layers", "prompt", "load", "kv"}) {
+    const Preset preset = *FindPreset(name);
+    const Result<AdaptedPlan> adapted = PlanFromPreset(preset, {});
+    ASSERT_TRUE(adapted.ok());
+    for (const SmallestEffect& effect : SmallestEffects(adapted->plan, std::nullopt, 0.1)) {
+      EXPECT_TRUE(effect.ratio.has_value()) << preset.name << ": " << effect.why_not;
+    }
+  }
 }
 
 }  // namespace

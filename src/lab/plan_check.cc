@@ -341,7 +341,7 @@ Status AddHypothesis(const RawHypothesis& raw, std::string_view file, Plan& plan
 }
 
 std::string WhyNotFeasible(const Plan& plan, const Condition& condition) {
-  const std::string impossible = WhyImpossible(condition);
+  std::string impossible = WhyImpossible(condition);
   if (!impossible.empty()) return impossible;
   const bool bounded = plan.target.kind == TargetKind::kBuiltin;
   const int64_t wanted = condition.prompt_tokens.value_or(0) + plan.max_tokens;

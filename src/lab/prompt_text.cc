@@ -151,7 +151,7 @@ Result<PromptLengths::Found> PromptLengths::Find(int64_t wanted_tokens, const Co
     }
     counted_[words] = *tokens;
     const int64_t miss = std::abs(*tokens - wanted_tokens);
-    if (!best.tokens || miss < std::abs(*best.tokens - wanted_tokens)) best = {words, *tokens};
+    if (!best.tokens || miss < std::abs(*best.tokens - wanted_tokens)) best = {words, tokens};
     if (words == 0 && *tokens > wanted_tokens + PromptTolerance(wanted_tokens)) {
       return Error(ErrorCode::kUsage, "even the question alone has " + std::to_string(*tokens) +
                                           " tokens with its template, more than " +

@@ -97,6 +97,17 @@ TEST(PromptSummary, SaysWhereComputingOvertakesStarting) {
   EXPECT_EQ(told["cold_start"]["overtaken_at_tokens"], 200);
 }
 
+TEST(PromptSummary, SaysThatPointsBendRatherThanGiveATimeBelowZero) {
+  PromptRun given;
+  for (Attempt& each : given.attempts) {
+    if (each.condition == "400") each.ttft_ns = *each.ttft_ns * 3;
+  }
+  const auto summary = SummarizePrompts(given.run, given.attempts);
+  ASSERT_TRUE(summary.has_value());
+  EXPECT_LT(summary->lines[0].intercept_ns.value.value, 0);
+  EXPECT_THAT(PromptText(*summary, {.columns = 80}), HasSubstr("bend upwards"));
+}
+
 TEST(PromptSummary, IsRobustAgainstOneWildAttemptAndLeavesFailuresOut) {
   PromptRun given;
   given.attempts[0].ttft_ns = 9'000'000'000;
@@ -208,6 +219,29 @@ TEST(LoadSummary, IsNotThereWithoutALoad) {
   results::Run run;
   run.conditions = {Row("alone", {})};
   EXPECT_FALSE(SummarizeLoads(run, {}).has_value());
+}
+
+// Each of its layers is read back under its own name.
+TEST(RenderRun, DoesNotDoubtACompoundChangeThatWasReadBack) {
+  results::Run run;
+  run.status = "complete";
+  run.conditions = {Row("warm", {}), Row("process new", {{"model", "unloaded"}}, "warm")};
+  run.conditions[1].changed = "model, process";
+  run.conditions[1].compound = true;
+  std::vector<Attempt> attempts;
+  for (int64_t block = 0; block < 3; ++block) {
+    attempts.push_back(Of("warm", block, 100'000'000 + block));
+    Attempt fresh = Of("process new", block, 500'000'000 + block);
+    fresh.state_before["model"].reached = true;
+    fresh.state_after["process"].reached = true;
+    attempts.push_back(fresh);
+  }
+  EXPECT_THAT(RenderRun(run, attempts, {.columns = 100}),
+              testing::Not(HasSubstr("read back in only")));
+  for (Attempt& each : attempts) each.state_after["process"].reached = false;
+  const std::string text = RenderRun(run, attempts, {.columns = 100});
+  EXPECT_THAT(text, HasSubstr("several layers together"));
+  EXPECT_THAT(text, HasSubstr("read back in only"));
 }
 
 TEST(ReportJson, HasTheSummariesOfWhatARunVaries) {

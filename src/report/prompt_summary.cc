@@ -194,6 +194,13 @@ std::string RateWords(const stats::Quantile& slope) {
   return text;
 }
 
+// Below 0 no request can be: then the points bend, and no straight line fits both ends.
+std::string InterceptWords(const PromptLine& line) {
+  const double ns = line.intercept_ns.value.value;
+  if (ns >= 0) return ", and " + Time(ns) + " at no length";
+  return "; the points bend upwards (a line through them is at " + Time(ns) + " at no length)";
+}
+
 Json QuantileJson(const stats::Quantile& quantile) {
   const auto number = [](const stats::Estimate& estimate) {
     const std::optional<double> value = estimate.Value();
@@ -215,8 +222,8 @@ std::string PromptText(const PromptSummary& summary, const TerminalOptions& opti
   for (const PromptLine& line : summary.lines) {
     const bool hit = line.prefix == "hit";
     out += WrapText((hit ? "Found in the prefix cache: " : "Computed anew: ") +
-                        RateWords(line.slope_ns) + ", and " + Time(line.intercept_ns.value.value) +
-                        " at no length; " + std::to_string(line.blocks) + " blocks.",
+                        RateWords(line.slope_ns) + InterceptWords(line) + "; " +
+                        std::to_string(line.blocks) + " blocks.",
                     {.columns = options.columns, .indent = 2, .hanging = 4});
     for (const PromptPoint& point : line.points) {
       std::array<char, 96> text{};

@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "base/check.h"
+#include "base/strings.h"
 #include "base/units.h"
 #include "explain/profile.h"
 #include "report/comparison.h"
@@ -49,7 +50,9 @@ std::string ValueOf(const ConditionRow& row, std::string_view layer) {
 const Layer* LayerOf(const ConditionRow& row) {
   const auto found = std::find_if(kLayers.begin(), kLayers.end(),
                                   [&](const Layer& each) { return each.name == row.changed; });
-  return row.compound || found == kLayers.end() ? nullptr : &*found;
+  // Locked pages are warm ones with a guard: nothing is lost by them.
+  const bool locked = found != kLayers.end() && ValueOf(row, found->name) == "locked";
+  return row.compound || locked || found == kLayers.end() ? nullptr : &*found;
 }
 
 std::string TimeWords(double ns) { return FormatDuration(std::llround(ns)); }
@@ -131,22 +134,28 @@ std::string ResidencyWords(const ConditionAttempts& treatment) {
 }
 
 // "read back as declared in 6 of 6"
-std::string ReadBackWords(const ConditionAttempts& treatment, const std::string& layer) {
+// Of a compound change every layer has to be.
+std::string ReadBackWords(const ConditionAttempts& treatment, const std::string& changed) {
   int64_t total = 0;
   int64_t reached = 0;
   for (const Attempt* const attempt : treatment.attempts) {
     if (!results::CountsInSample(attempt->outcome)) continue;
     ++total;
-    bool yes = false;
-    bool no = false;
-    for (const LayerReadings* const readings :
-         {&attempt->state_before, &attempt->state_at_send, &attempt->state_after}) {
-      const auto found = readings->find(layer);
-      if (found == readings->end()) continue;
-      yes = yes || found->second.reached == true;
-      no = no || found->second.reached == false;
+    bool all = true;
+    for (const std::string_view part : SplitAt(changed, ',')) {
+      const std::string layer(TrimBlanks(part));
+      bool yes = false;
+      bool no = false;
+      for (const LayerReadings* const readings :
+           {&attempt->state_before, &attempt->state_at_send, &attempt->state_after}) {
+        const auto found = readings->find(layer);
+        if (found == readings->end()) continue;
+        yes = yes || found->second.reached == true;
+        no = no || found->second.reached == false;
+      }
+      all = all && (yes || layer == "idle") && !no;
     }
-    if (yes && !no) ++reached;
+    if (all) ++reached;
   }
   // The proof line below the table tells what holds everywhere.
   if (reached == total) return "";
