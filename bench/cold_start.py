@@ -23,6 +23,7 @@ import json
 import os
 import random
 import re
+import shlex
 import shutil
 import subprocess
 import sys
@@ -250,7 +251,10 @@ class Bench:
                        "page_cache": "cold" if row == "cold" else "warm"}}
             for arm in self.present for row in self.new_rows()]
         # `env` becomes the server by exec; without one command every arm would be a run of its own.
-        target = {"kind": "command", "command": "env", "model": self.id,
+        variables = {name: value for arm in self.present for name, value in arm.environment.items()}
+        words = [f"{name}={value}" for name, value in variables.items()]
+        command = shlex.join(["env", *words, "OLLAMA_HOST=127.0.0.1:{port}"])
+        target = {"kind": "command", "command": command, "model": self.id,
                   "model_file": str(self.file), "api": "openai-completions"}
         name = f"{self.name} new"
         told = self.measure(name, self.write_plan(name, target, conditions),
@@ -276,10 +280,9 @@ class Bench:
         name = f"{self.name} round {number + 1} {arm.name}"
         rows = [row for row in ("warm", "wake cached", "wake cold", "cached", "cold")
                 if row == "warm" or self.wanted(row)]
-        asleep, more = sleeping_state()
         target = {"kind": "builtin", "model": str(self.file), "context": arms_module.CONTEXT,
-                  "api": "openai-completions", **more}
-        conditions = [{"name": row, "state": state_of(row, asleep)} for row in rows]
+                  "api": "openai-completions"}
+        conditions = [{"name": row, "state": state_of(row, "asleep")} for row in rows]
         told = self.measure(name, self.write_plan(name, target, conditions), False)
         self.store(told, lambda condition: (
             "rouse" if condition.startswith(("wake", "warm")) else "rouse (timeline)", condition),
@@ -293,11 +296,6 @@ def state_of(row: str, asleep: str) -> dict:
     if row.startswith("wake"):
         return {"model": asleep, **cache}
     return {"process": "new", "model": "unloaded", **cache}
-
-
-def sleeping_state() -> tuple[str, dict]:
-    """What asleep is called in a plan, and what the built-in server needs for it."""
-    return "unloaded", {}
 
 
 def slim(model: str, arm: str, row: str, first_block: int, attempt: dict) -> dict:
@@ -324,13 +322,17 @@ def slim(model: str, arm: str, row: str, first_block: int, attempt: dict) -> dic
 
 
 def model_file(name: str) -> Path:
+    path = CACHE / "test-models" / f"llama-{name}-q4_0-128k.gguf"
+    path.parent.mkdir(parents=True, exist_ok=True)
     if name == "real":
         if not REAL.exists():
             raise SystemExit(f"{REAL} is not there: ./dev run fetches it")
-        return REAL
-    path = CACHE / "test-models" / f"llama-{name}-q4_0-128k.gguf"
-    if not path.exists():
-        path.parent.mkdir(parents=True, exist_ok=True)
+        # A copy: somebody's server that maps the model would keep its pages.
+        path = path.parent / "cold-start-smollm2.gguf"
+        if not path.exists() or path.stat().st_size != REAL.stat().st_size:
+            shutil.copyfile(REAL, path)
+            os.sync()
+    elif not path.exists():
         say(f"writing {path}")
         rouse("synth", path, "--like", f"llama-{name}", "--quant", "q4_0", "--vocab", "128k",
               "--quiet")

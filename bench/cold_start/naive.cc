@@ -1,8 +1,8 @@
 // The naive arm of bench/cold_start: what one writes on llama.cpp's public API in an afternoon. It
 // loads the model with default parameters, answers one request with the text that begins it, and
-// ends. Its socket listens before the load, so that its client waits in the backlog and no time is
-// lost to polling. No server: one model, one connection, "prompt" is found by its key and unescaped
-// by nobody, errors end it.
+// waits to be ended. Its socket listens before the load, so that its client waits in the backlog
+// and no time is lost to polling. No server: one model, one connection, "prompt" is found by its
+// key and unescaped by nobody, errors end it.
 //
 //   naive MODEL.gguf PORT CONTEXT
 #include <netinet/in.h>
@@ -70,5 +70,5 @@ int main(int argc, char** argv) {
     if (write(client, answer.data(), answer.size()) < 0) return 5;
   }
   close(client);
-  return 0;
+  for (;;) pause();  // until it is ended, so that its process can be looked at
 }

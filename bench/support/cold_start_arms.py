@@ -97,10 +97,9 @@ def ollama_arm(name: str, model: Path, store: Path) -> Arm:
         link_into_ollama(path, environment, name, model, store)
     except (RuntimeError, OSError) as error:
         return Arm("ollama", "Ollama 0.17.4", missing=f"it does not take {model.name}: {error}")
-    words = [f"{key}={value}" for key, value in environment.items()]
     libraries = sorted((path.parent.parent / "lib" / "ollama").glob("*.so*"))
     return Arm("ollama", "Ollama 0.17.4",
-               new=[*words, "OLLAMA_HOST=127.0.0.1:{port}", str(path), "serve"],
+               new=[str(path), "serve"],
                resident=[str(path), "serve"], environment=environment, kind="ollama",
                rows=("wake cached",), binaries=[path, *libraries],
                version=line_with(output_of([path, "--version"]), "version").replace(

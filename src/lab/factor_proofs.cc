@@ -79,15 +79,15 @@ void AddLaunch(StateContext& context, const Condition& condition,
       condition.Value(Layer::kProcess) == "new" && !context.target.Identity().has_value();
   const std::vector<CommandLine> lines = context.target.CommandLines();
   if (Varies(context.plan, [](const Condition& each) { return each.target_args.empty(); })) {
+    const std::vector<std::string> given = context.target.FilledIn(condition.target_args);
     LayerReading& reading = readings["target_args"];
     reading.wanted = ArgumentsText(condition.target_args);
     reading.proof = "/proc/PID/cmdline";
     if (starting) {
       reading.detail = "the server is started by the request";
     } else {
-      const std::optional<int> pid = FindProcess(lines, [&](const std::vector<std::string>& words) {
-        return HasRun(words, condition.target_args);
-      });
+      const std::optional<int> pid = FindProcess(
+          lines, [&](const std::vector<std::string>& words) { return HasRun(words, given); });
       const bool same = context.running_args == condition.target_args;
       reading.reached = pid && same;
       if (*reading.reached) reading.value = reading.wanted;

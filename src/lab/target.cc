@@ -299,6 +299,15 @@ class CommandTarget : public ProcessTarget {
   std::string request_model() const override { return spec_.model; }
   bool tells_timeline() const override { return false; }
 
+  std::vector<std::string> FilledIn(const std::vector<std::string>& args) const override {
+    std::vector<std::string> filled;
+    for (const std::string& word : args) {
+      filled.push_back(
+          ReplaceAll(ReplaceAll(word, "{port}", std::to_string(port_)), "{model}", ModelPath()));
+    }
+    return filled;
+  }
+
   // Accepting a connection wakes nothing; whether it can answer is told by the primer.
   Status WaitReady(MonoTime deadline) override {
     return PollUntil(deadline, "the server did not accept a connection", [&] {
@@ -314,10 +323,7 @@ class CommandTarget : public ProcessTarget {
   Result<std::vector<std::string>> Argv(const std::vector<std::string>& args) const override {
     std::vector<std::string> argv;
     for (const std::vector<std::string>& words : {words_, spec_.args, args}) {
-      for (const std::string& word : words) {
-        argv.push_back(
-            ReplaceAll(ReplaceAll(word, "{port}", std::to_string(port_)), "{model}", ModelPath()));
-      }
+      for (std::string& word : FilledIn(words)) argv.push_back(std::move(word));
     }
     return argv;
   }

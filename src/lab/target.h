@@ -71,6 +71,10 @@ class Target {
   // Whether our process runs. Without a process of ours: true.
   virtual bool Alive() = 0;
   virtual std::optional<ProcessIdentity> Identity() = 0;
+  // Arguments of a condition as they are given to the process: {port} and {model} filled in.
+  virtual std::vector<std::string> FilledIn(const std::vector<std::string>& args) const {
+    return args;
+  }
   // Our process and all its descendants; empty when there is none.
   virtual std::vector<int> Tree() = 0;
   // The command lines of these processes, as the kernel has them.
