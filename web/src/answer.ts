@@ -59,16 +59,24 @@ function ends(report: Report, contrasts: Contrast[]): { first: Condition; slow: 
   const median = (each: Condition): number => numberOf(each.ttft_ns.median)!;
   const bySpeed = [...known].sort((a, b) => median(a) - median(b));
   const slow = bySpeed.at(-1);
-  const order = ladderOrder(contrasts, known.map((each) => each.name));
-  const warm = contrasts.length > 0 ? known.find((each) => each.name === order[0]) : undefined;
+  // What something was lost from, and which lost nothing itself; of several the fastest.
+  const bases = new Set(contrasts.map((each) => each.base));
+  const lost = new Set(contrasts.map((each) => each.condition));
+  const warm = bySpeed.find((each) => bases.has(each.name) && !lost.has(each.name));
   const first = warm ?? bySpeed[0];
   return first && slow && first !== slow ? { first, slow, warmest: warm !== undefined } : null;
+}
+
+/** Whether its title is only the condition's name: what it changes is no layer that can be lost. */
+export function isNamed(contrast: Contrast): boolean {
+  return contrast.title.startsWith('"');
 }
 
 /** "because the prompt's prefix was not cached": the contrast's own title. */
 function costSentence(contrast: Contrast, words: Map<string, string>): string {
   const holder = contrast.holder ? words.get(contrast.holder) : undefined;
-  return `**+${duration(contrast.cost_ns)}** because ${contrast.title}` + (holder ? `, mostly ${holder}` : "");
+  const why = isNamed(contrast) ? `in “${contrast.condition}”, which differs in ${contrast.layer.replaceAll("_", " ")}` : `because ${contrast.title}`;
+  return `**+${duration(contrast.cost_ns)}** ${why}` + (holder ? `, mostly ${holder}` : "");
 }
 
 export function answerOf(report: Report, explanation: Explanation | null, words: Map<string, string>): Answer {
@@ -93,7 +101,8 @@ export function answerOf(report: Report, explanation: Explanation | null, words:
   if (notReached > 0) details.push(`In ${plural(notReached, "attempt")} the wanted state was not reached, and no request was sent.`);
 
   const contrasts = explanation?.contrasts ?? [];
-  const costly = contrasts.filter((each) => (each.grade === "proved" || each.grade === "costs") && (each.cost_ns ?? 0) > 0);
+  const costly = contrasts.filter((each) => (each.grade === "proved" || each.grade === "costs") && (each.cost_ns ?? 0) > 0)
+    .sort((a, b) => Number(b.grade === "proved") - Number(a.grade === "proved") || (b.cost_ns ?? 0) - (a.cost_ns ?? 0));
   const both = ends(report, contrasts);
   let headline: string;
   if (both) {
@@ -101,7 +110,7 @@ export function answerOf(report: Report, explanation: Explanation | null, words:
     headline = `The first token comes after **${duration(first)}** in “${both.first.name}”, the ${both.warmest ? "warmest" : "fastest"}, and after ` +
       `**${duration(slow)}** in “${both.slow.name}”, the slowest.`;
     if (costly[0]) {
-      headline += ` The largest cost: ${costSentence(costly[0], words)}.`;
+      headline += ` ${costly[0].grade === "proved" ? "The largest proved cost" : "The largest cost"}: ${costSentence(costly[0], words)}.`;
     } else if (contrasts.length > 0) {
       headline += " No layer's cost is sure: every interval holds 0.";
     }
@@ -112,14 +121,17 @@ export function answerOf(report: Report, explanation: Explanation | null, words:
     headline = median === undefined
       ? `In “${only.name}” the median attempt failed.`
       : `The first token comes after **${duration(median)}** in “${only.name}” (median of ${only.ttft_ns.n})` +
-        (stage ? `, most of it **${stage}**.` : ".");
+        (stage ? `, most of it **${stage}**.` : ".") +
+        (contrasts.length > 0 && costly.length === 0 ? " Nothing that was changed costs anything for sure." : "");
   }
   for (const each of costly.slice(1, 3)) {
     details.push(`Then ${costSentence(each, words)}${intervalWords(each)}.`);
   }
   const unsure = contrasts.filter((each) => each.grade === "no_cost" || each.grade === "undecided");
   if (unsure.length > 0 && costly.length > 0) {
-    details.push(`Not sure to cost anything here: ${list(unsure.map((each) => each.layer.replaceAll("_", " ")))}.`);
+    const layers = new Set(unsure.map((each) => each.layer.replaceAll("_", " ")));
+    for (const each of costly) layers.delete(each.layer.replaceAll("_", " "));
+    if (layers.size > 0) details.push(`Not sure to cost anything here: ${list([...layers])}.`);
   }
   const warmName = explanation?.warm.condition;
   const warmest = warmName ? medianOf(report.conditions, warmName) : undefined;

@@ -3,7 +3,7 @@
 
 import * as Plot from "@observablehq/plot";
 import { h } from "./dom";
-import { duration, list, quantity, range, signed, words as spaced } from "./format";
+import { duration, list, metricName, quantity, range, signed, words as spaced } from "./format";
 import { currentTheme } from "./looks";
 import { Definitions, term } from "./define";
 import { inUnit, numberOf, rowsOf, type Comparison, type ComparisonPage, type ComparisonSide } from "./data";
@@ -26,14 +26,15 @@ export function comparisonAnswer(page: ComparisonPage): Answer {
   if (comparisons.length === 1) {
     const each = comparisons[0]!;
     const verdict = each.verdict ? `**${each.verdict === "adopt" ? "Adopt" : each.verdict === "reject" ? "Reject" : "Undecided"}:** ` : "";
-    return { headline: `${verdict}the ${each.statistic} of ${spaced(each.metric.replace(/_[a-z]+$/, ""))} in “${each.treatment.condition}” is ${change(each)} against “${each.control.condition}”.`,
+    return { headline: `${verdict}the ${each.statistic} of ${metricName(each.metric, each.metric.split("_").at(-1))} in “${each.treatment.condition}” is ${change(each)} against “${each.control.condition}”.`,
       details: each.reason ? [each.reason] : [] };
   }
   const sure = comparisons.filter((each) => {
     const ci = inUnit<[number | null, number | null] | null>(each.shift, "ci");
     return ci && ((ci[0] !== null && ci[0] > 0) || (ci[1] !== null && ci[1] < 0));
   });
-  const headline = sure.length === 0 ? "**No condition differs for sure:** every interval of a shift holds 0."
+  const known = comparisons.some((each) => inUnit<unknown>(each.shift, "ci"));
+  const headline = sure.length === 0 ? (known ? "**No condition differs for sure:** every interval of a shift holds 0." : "**No difference can be told:** there are too few attempts for an interval.")
     : `${list(sure.map((each) => `“${each.treatment.condition}” ${change(each)}`))}; ${sure.length === comparisons.length ? "all conditions differ" : "all others differ by no more than chance can do"}.`;
   return { headline, details: judged.length ? [`Verdicts: ${count("adopt")} adopt, ${count("reject")} reject, ${count("undecided")} undecided.`] : [] };
 }
@@ -124,7 +125,7 @@ export function comparisonSections(page: ComparisonPage, define: Definitions): S
   const once = [...new Map(warned.map((each) => [each.code + each.message, each])).values()];
   return [
     { id: "shifts", title: "The shift", content: [h("figure", {}, h("figcaption", {},
-      "Treatment minus control: how much later (right) or earlier (left) the ", term(spaced(first.metric.replace(/_[a-z]+$/, "")), define.text(first.metric)),
+      "Treatment minus control: how much later (right) or earlier (left) the ", term(metricName(first.metric, unit), define.text(first.metric)),
       ` is. Look whether a whole interval lies on one side of 0${first.expect ? ", and of the margin that was asked for (dotted)" : ""}.`), shiftTracks(comparisons, define)),
       only(only_treatment, "treatment"), only(only_control, "control")] },
     { id: "verdicts", title: "Verdicts", content: first.expect ? [h("ul", { class: "verdicts" }, comparisons.map((each) => verdictItem({ ...each, warnings: [] }, define)))] : [] },

@@ -1,7 +1,7 @@
 // Where and how it was measured: environment, plan, calibration, conditions' states, warnings.
 
 import { h } from "./dom";
-import { bytes, duration, words as spaced } from "./format";
+import { bytes, duration, metricName, words as spaced } from "./format";
 import { term, type Definitions } from "./define";
 import type { Comparison, Report, RunPage, Warning } from "./data";
 import { verdictBadge } from "./tracks";
@@ -68,8 +68,9 @@ export function verdicts(list: Report["hypotheses"], define: Definitions): HTMLE
 
 export function verdictItem(each: Comparison, define: Definitions): HTMLElement {
   return h("li", {}, verdictBadge(each.verdict), " ", h("strong", {}, each.name),
-    each.expect ? h("span", { class: "wanted" }, ` wanted: ${each.statistic} of `, term(each.metric.replace(/_[a-z]+$/, ""), define.text(each.metric)), ` to ${each.expect}${each.expect === "equal" ? "" : ` by`} ${each.margin ?? ""}`) : null,
-    each.reason ? h("p", {}, each.reason) : null, each.would_change ? h("p", { class: "remark" }, each.would_change) : null,
+    each.expect ? h("span", { class: "wanted" }, ` wanted: ${each.statistic} of `, term(metricName(each.metric, define.unit(each.metric)), define.text(each.metric)), each.expect === "equal" ? ` to stay within ${each.margin ?? ""}` : ` to ${each.expect} by at least ${each.margin ?? ""}`) : null,
+    each.reason ? h("p", {}, each.reason) : null,
+    each.would_change && !each.would_change.includes(each.reason ?? "\0") ? h("p", { class: "remark" }, each.would_change) : null,
     each.guards.length ? h("p", { class: "remark" }, each.guards.map((guard) => `guard ${guard.guard}: ${guard.held === null ? `not measured (${guard.null_reason ?? ""})` : `${guard.held ? "held" : "failed"}, ${quantity(guard.value, "ratio")}`}`).join("; ")) : null,
     each.warnings.length ? h("ul", { class: "warnings" }, warningItems(each.warnings)) : null);
 }

@@ -92,7 +92,7 @@ export function idlePicture(data: RunData): Picture {
   const always = rows.reduce((bits, row) => bits & row.cold, rows[0]?.cold ?? 0);
   const cold = [...new Set(rows.map((row) => row.cold))].sort((a, b) => bitCount(a) - bitCount(b) || a - b);
   const key = (row: Row): string => String(row.cold);
-  const columnsOf = byIdle ? levels.map(duration) : conditions.map((each) => each.name);
+  const columnsOf = byIdle ? levels.map((level) => (level === 0 ? "0 s" : tick(level))) : conditions.map((each) => each.name);
   const columnOf = (row: Row): number => (byIdle ? levels.indexOf(idleOf(row)) : columnsOf.indexOf(row.condition));
   const failed = rows.filter((row) => !row.ok).length;
   const inAll = columns.cold_layers.filter((_, place) => (always >> place) & 1).map(spaced);

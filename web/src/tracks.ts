@@ -6,7 +6,7 @@ import { duration, quantity, range, signed, tick, words as spaced } from "./form
 import { inkOn, stageColor } from "./looks";
 import { number, term, type Definitions } from "./define";
 import { atLeast, inUnit, numberOf, type Comparison, type Condition, type Contrast, type Interval, type StageLook } from "./data";
-import { ladderOrder } from "./answer";
+import { isNamed, ladderOrder } from "./answer";
 
 /** Round steps for an axis from 0 to `max`. */
 export function ticks(low: number, high: number, wanted = 4): number[] {
@@ -153,7 +153,9 @@ export function ladderSteps(conditions: Condition[], contrasts: Contrast[]): Ste
     }
   }
   const end = last === undefined ? undefined : medians.get(last);
-  if (steps.length > 1 && end !== undefined && contrasts.some((each) => each.condition === last)) {
+  // Only a chain, each step from the one before, ends in "everything lost".
+  const chain = steps.every((step, index) => index === 0 || step.base === steps[index - 1]!.name);
+  if (steps.length > 1 && chain && end !== undefined) {
     steps.push({ name: last!, base: null, from: 0, to: end, low: null, high: null, contrast: null });
   }
   return steps;
@@ -184,7 +186,7 @@ export function ladder(conditions: Condition[], contrasts: Contrast[], stages: S
     if (ci) track.append(ci);
     if (!contrast) {
       return h("div", { class: "row", role: "listitem" },
-        h("div", { class: "row-name" }, h("strong", {}, step.name), h("small", {}, index === 0 ? "warmest" : "coldest")),
+        h("div", { class: "row-name" }, h("strong", {}, step.name), h("small", {}, index === steps.length - 1 ? "all of it lost" : "nothing lost")),
         h("div", { class: "track-box" }, track),
         h("div", { class: "row-value" }, number(duration(step.to), define.text("ttft_ns", "median"), "number big")));
     }
@@ -193,7 +195,7 @@ export function ladder(conditions: Condition[], contrasts: Contrast[], stages: S
       ? range(duration(contrast.ci_ns[0]), duration(contrast.ci_ns[1])) : "no interval";
     const cause = contrast.causes?.find((each) => each.layer === contrast.layer) ?? contrast.causes?.[0];
     return h("div", { class: "row step", role: "listitem", "data-condition": step.name },
-      h("div", { class: "row-name" }, h("strong", {}, contrast.title), h("small", {}, `“${contrast.base}” → “${step.name}”`)),
+      h("div", { class: "row-name" }, h("strong", {}, isNamed(contrast) ? `in “${contrast.condition}”` : contrast.title), h("small", {}, `“${contrast.base}” → “${step.name}”`)),
       h("div", { class: "track-box" }, track,
         cause && sure ? h("p", { class: "evidence" }, stage ? `${stage.words}: ` : "", cause.evidence, ".") : null),
       h("div", { class: "row-value" },
@@ -229,7 +231,7 @@ export function shiftTracks(comparisons: Comparison[], define: Definitions): HTM
     const change = typeof ratio === "number" ? signed(Math.round((ratio - 1) * 1000) / 10, (size) => `${size} %`) : "";
     const told = value === null ? (each.shift.null_reason ?? "–") : signed(value, (size) => quantity(size, unit));
     return h("div", { class: "row", role: "listitem", "data-condition": each.treatment.condition },
-      h("div", { class: "row-name" }, h("strong", {}, each.name || each.treatment.condition), verdictBadge(each.verdict),
+      h("div", { class: "row-name" }, h("strong", {}, each.name || each.treatment.condition), each.verdict ? h("div", {}, verdictBadge(each.verdict)) : null,
         h("small", {}, each.treatment.condition === each.control.condition ? "" : `${each.treatment.condition} − ${each.control.condition}`)),
       h("div", { class: "track-box", role: "img", "aria-label": `${each.treatment.condition}: shift ${told}` }, track),
       h("div", { class: "row-value" }, number(told, `${each.shift.estimator}, ${each.shift.paired ? "paired by block" : "unpaired"}. ${define.text(each.metric)}`, "number big"),

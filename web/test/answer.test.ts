@@ -12,7 +12,19 @@ describe("the answer", () => {
   it("names both ends and the largest cost that is sure", () => {
     const answer = answerOf(report([condition("warm", 70 * MS), condition("cold", 300 * MS)]), explained([contrast("cold", "warm", 229 * MS)]), words);
     expect(answer.headline).toBe("The first token comes after **70.0 ms** in “warm”, the warmest, and after **300 ms** in “cold”, the slowest. " +
-      "The largest cost: **+229 ms** because the model's file was not in the page cache, mostly weights.");
+      "The largest proved cost: **+229 ms** because the model's file was not in the page cache, mostly weights.");
+  });
+  it("puts what is proved before what costs more without proof, and names no condition as a reason", () => {
+    const longer = contrast("long", "warm", 900 * MS, { grade: "costs", title: '"long" (prompt_tokens)', layer: "prompt_tokens" });
+    const answer = answerOf(report([condition("warm", 70 * MS), condition("cold", 300 * MS), condition("long", 990 * MS)]),
+      explained([longer, contrast("cold", "warm", 229 * MS)]), words);
+    expect(answer.headline).toContain("The largest proved cost: **+229 ms** because");
+    expect(answer.details[0]).toContain("**+900 ms** in “long”, which differs in prompt tokens");
+  });
+  it("calls the fastest of several that lost nothing the warmest", () => {
+    const two = [contrast("warm", "hit", 50 * MS), contrast("fresh", "kept", 1 * MS)];
+    expect(answerOf(report([condition("kept", 70 * MS), condition("hit", 20 * MS), condition("warm", 71 * MS), condition("fresh", 72 * MS)]), explained(two), words).headline)
+      .toContain("**20.0 ms** in “hit”, the warmest");
   });
   it("claims no cost where every interval holds 0", () => {
     const unsure = contrast("cold", "warm", 5 * MS, { grade: "no_cost" });
@@ -57,6 +69,11 @@ describe("the ladder", () => {
     expect(steps.map((step) => [step.name, step.from / MS, step.to / MS])).toEqual([
       ["hit", 0, 20], ["warm", 20, 70], ["new", 71, 151], ["cold", 150, 240], ["cold", 0, 241]]);
     expect(steps[1]!.low).toBe(20 * MS + 40 * MS);
+  });
+  it("has no last row where the conditions are no chain", () => {
+    const star = [contrast("idle 1 min", "idle 0", 5 * MS), contrast("idle 1 h", "idle 0", 50 * MS)];
+    const steps = ladderSteps([condition("idle 0", 20 * MS), condition("idle 1 min", 25 * MS), condition("idle 1 h", 70 * MS)], star);
+    expect(steps.map((step) => step.name)).toEqual(["idle 0", "idle 1 min", "idle 1 h"]);
   });
   it("leaves out a step whose base failed", () => {
     expect(ladderSteps([condition("hit", { at_least: 1 }), condition("warm", 70 * MS)], [contrast("warm", "hit", 50 * MS)])
