@@ -13,7 +13,8 @@ using results::LayerReading;
 
 constexpr int64_t kStartLimitNs = 60 * kNsPerSecond;  // filling memory takes about 1 s a GB
 constexpr int64_t kEndLimitNs = 10 * kNsPerSecond;
-// For the sentinel's units before the request: 8, so that their median is one of an ordinary moment.
+// For the sentinel's units before the request: 8, so that their median is one of an ordinary
+// moment.
 constexpr int64_t kBaselineNs = 400 * kNsPerMs;
 constexpr int64_t kSettleNs = 100 * kNsPerMs;
 constexpr const char* kSlowdown = "cotenant_slowdown_ratio";

@@ -8,7 +8,7 @@
 
 namespace rouse::lab {
 
-// Removes it, and says what it was, one sentence each: "llama-server (pid 4121)". Empty is the rule.
+// Removes it, and says what it was: "llama-server (pid 4121)", "folder ...". Empty is the rule.
 // A few ms; up to 2 s more where processes are slow to end.
 std::vector<std::string> RemoveLeftovers();
 

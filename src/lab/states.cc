@@ -6,6 +6,7 @@
 #include <cstdio>
 
 #include "base/units.h"
+#include "lab/compile_cache_proof.h"
 #include "lab/factor_proofs.h"
 #include "lab/mapped_memory.h"
 #include "lab/targets.h"
@@ -431,44 +432,6 @@ LayerReading ReadPageCache(StateContext& context, const Condition& condition) {
   return reading;
 }
 
-// `before` the request it is judged; afterwards it is what the request has left there.
-void AddCompileCache(StateContext& context, const Condition& condition, bool before,
-                     LayerReadings& readings) {
-  const CompileCache* const cache = context.target.compile_cache();
-  if (cache == nullptr) return;
-  LayerReading& reading = readings[Name(Layer::kCompileCache)];
-  reading.wanted = condition.Value(Layer::kCompileCache);
-  reading.proof = "bytes in its directory";
-  const Result<CompileCache::Contents> contents = cache->Read();
-  if (!contents.ok()) {
-    reading.detail = contents.error().message();
-    if (before && reading.wanted == "empty") reading.reached = false;
-    return;
-  }
-  reading.value = std::string(contents->bytes == 0 ? "empty" : "kept");
-  reading.detail = FormatBytes(contents->bytes) + " in " + std::to_string(contents->files) +
-                   " files of " + cache->directory();
-  // An empty one that is "kept" is no failure: this server may compile nothing.
-  if (before && reading.wanted == "empty") reading.reached = contents->bytes == 0;
-}
-
-// A "kept" cache that was empty, and is filled now, was no kept one: the request has compiled. The
-// unmeasured first attempt is there to do that.
-void JudgeKeptCompileCache(const Preparation& preparation, const results::Attempt& attempt,
-                           LayerReadings& readings) {
-  if (attempt.prime) return;
-  const auto after = readings.find(Name(Layer::kCompileCache));
-  const auto before = preparation.readings.find(Name(Layer::kCompileCache));
-  if (after == readings.end() || before == preparation.readings.end()) return;
-  if (after->second.wanted != "kept") return;
-  const std::string* const was = std::get_if<std::string>(&before->second.value);
-  const std::string* const is = std::get_if<std::string>(&after->second.value);
-  if (was == nullptr || is == nullptr || *was != "empty" || *is != "kept") return;
-  after->second.reached = false;
-  after->second.detail =
-      "it was empty before the request, which has filled it: " + after->second.detail;
-}
-
 std::string Describe(const ProcessIdentity& identity) {
   return "pid " + std::to_string(identity.pid) + ", started at tick " +
          std::to_string(identity.start_ticks);
@@ -622,31 +585,6 @@ LayerReadings ReadAfter(StateContext& context, const Condition& condition,
   AddToldArguments(condition, context.told_state, readings);
   AddPromptTokens(condition, attempt, readings);
   return readings;
-}
-
-std::string WhyNotReached(const LayerReadings& readings) {
-  for (const auto& [layer, reading] : readings) {
-    if (reading.reached.value_or(true)) continue;
-    std::string why = layer + ": wanted " + reading.wanted;
-    if (const auto* const share = std::get_if<double>(&reading.value)) {
-      why += ", read " + Percent(*share);
-    } else if (const auto* const word = std::get_if<std::string>(&reading.value)) {
-      why += ", read " + *word;
-    }
-    if (!reading.proof.empty()) why += " (" + reading.proof + ")";
-    if (!reading.detail.empty()) why += ": " + reading.detail;
-    return why;
-  }
-  return "";
-}
-
-std::string SaltText(uint64_t salt) {
-  // The digits come first, so that as little as possible precedes them. Tokenizers split digits one
-  // by one or in threes, so every salt costs the same number of tokens.
-  std::array<char, 64> text{};
-  std::snprintf(text.data(), text.size(), "%012llu is the number of this session.",
-                static_cast<unsigned long long>(salt % kSalts));
-  return text.data();
 }
 
 }  // namespace rouse::lab

@@ -1,5 +1,5 @@
-"""The layer compile_cache on a server that does compile, and keeps what it has compiled: emptied and
-kept are told apart by bytes, by how often the compiler ran, and by the TTFT."""
+"""The layer compile_cache on a server that does compile, and keeps what it has compiled: emptied
+and kept are told apart by bytes, by how often the compiler ran, and by the TTFT."""
 import json
 import shutil
 import subprocess

@@ -1,5 +1,5 @@
-"""No observer effect on a server that rouse did not start: while a condition idles, llama-server does no
-more than it does by itself when nobody measures it."""
+"""No observer effect on a server that rouse did not start: while a condition idles, llama-server
+does no more than it does by itself when nobody measures it."""
 import contextlib
 import json
 import subprocess

@@ -1,5 +1,5 @@
-"""The load background = "requests" against a server that wants a key: its streams send the header that
-headers_env names, as the measured request does, and the key is in no process's arguments."""
+"""The load background = "requests" against a server that wants a key: its streams send the header
+that headers_env names, as the measured request does, and the key is in no process's arguments."""
 import json
 import subprocess
 import threading

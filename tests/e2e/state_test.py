@@ -391,7 +391,7 @@ def test_whoever_is_not_the_owner_gets_null_with_the_reason_and_a_marked_estimat
     assert 0.0 < estimate["high"] <= 0.01
     assert {segment["resident_ratio"] for segment in value["segments"]} == {None}
     assert value["dirty_bytes"] is None and value["null_reasons"]["dirty_bytes"]
-    # And looking has not warmed it; a page that was on its way may have come too late to be dropped.
+    # And looking has not warmed it; a page on its way may have come too late to be dropped.
     assert resident_ratio(run_rouse, file) <= 0.001
     text = as_nobody(rouse_for_all, "state", file, environment=environment).stdout
     assert "between 0 % and 0.7 % of 25.2 MB, estimated from 512 pages" in text

@@ -1,6 +1,6 @@
-"""A small server that compiles what it computes with, as servers with CUDA, Triton or Vulkan kernels
-do: the kernel of a shape is compiled at its first use, and kept as a file in the directory that
-KERNEL_CACHE names; a later process loads that file instead.
+"""A small server that compiles what it computes with, as servers with CUDA, Triton or Vulkan
+kernels do: the kernel of a shape is compiled at its first use, and kept as a file in the directory
+that KERNEL_CACHE names; a later process loads that file instead.
 
   compiling_server.py PORT LOG [--elsewhere DIR]
 
