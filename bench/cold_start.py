@@ -9,8 +9,8 @@ server is started (or woken) at the intended send, and the first token's read is
 - Woken servers (rouse's own, llama-server's --sleep-idle-seconds, Ollama's keep_alive 0): rounds
   that hold each arm once, in a drawn order, two attempts of each row in a round.
 - The servers' own binaries are in the page cache for all arms alike; only the model's file is cold.
-- floor = max(bytes / the best rate that the disk showed in this run, tokenizer where it is not kept)
-  + one warm answer to the same prompt. Starting and loading side by side may beat it.
+- floor = max(bytes / the best rate that the disk showed in this run, tokenizer where it is not
+  kept) + one warm answer to the same prompt. Starting and loading side by side may beat it.
 
     ./dev bench cold_start                        all models; prints how long it will take
     ./dev bench cold_start --models real,1b --repeat 6 --rows cached,cold
@@ -202,7 +202,8 @@ class Bench:
     def write_plan(self, name: str, target: dict, conditions: list[dict]) -> Path:
         def text(value):
             if isinstance(value, dict):
-                return "{ " + ", ".join(f"{key} = {text(each)}" for key, each in value.items()) + " }"
+                items = (f"{key} = {text(each)}" for key, each in value.items())
+                return "{ " + ", ".join(items) + " }"
             return json.dumps(value, ensure_ascii=False)
         lines = ["[experiment]", f"name = {text(name)}", f"prompt = {text(self.prompt)}",
                  f"repeat = {self.options.repeat if name.endswith(' new') else ROUND}",
@@ -423,6 +424,7 @@ def main() -> int:
         if options.write_docs:
             report.write_docs(tables, DOCS, CHART, options.results)
         print(report.markdown(tables))
+        say("\n".join(report.goals(tables)))
         return 0
     temporary = None
     if options.smoke:
@@ -436,6 +438,7 @@ def main() -> int:
         raw = run(options)
         tables = report.tables(raw.lines, ROUSE)
         print(report.markdown(tables))
+        say("\n".join(report.goals(tables)))
         if not options.smoke:
             options.results.parent.mkdir(parents=True, exist_ok=True)
             shutil.copyfile(raw.path, options.results)

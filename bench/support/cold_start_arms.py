@@ -59,7 +59,8 @@ def rouse_arm(rouse: Path, model: Path) -> Arm:
     return Arm("rouse", "rouse serve",
                new=[str(rouse), "serve", "--model", str(model), "--host", "127.0.0.1", "--port",
                     "{port}", "--context", str(CONTEXT)],
-               kind="builtin", binaries=[rouse], version=output_of([rouse, "--version"]).split(" (")[0])
+               kind="builtin", binaries=[rouse],
+               version=output_of([rouse, "--version"]).split(" (")[0])
 
 
 def llama_arms(model: Path) -> list[Arm]:
@@ -82,7 +83,8 @@ def naive_arm(model: Path) -> Arm:
     path, missing = program("ROUSE_NAIVE", "./dev bench builds it")
     return Arm("naive", "plain libllama program",
                new=[str(path), str(model), "{port}", str(CONTEXT)],
-               binaries=[path] if path else [], missing=missing, version="bench/cold_start/naive.cc")
+               binaries=[path] if path else [], missing=missing,
+               version="bench/cold_start/naive.cc")
 
 
 def ollama_arm(name: str, model: Path, store: Path) -> Arm:
@@ -128,7 +130,8 @@ def started(command: list[str], environment: dict, log: Path):
                 socket.create_connection(("127.0.0.1", port), 1).close()
                 break
             if process.poll() is not None or time.monotonic() > deadline:
-                raise RuntimeError(f"{words[0]} does not listen (status {process.poll()}), see {log}")
+                raise RuntimeError(
+                    f"{words[0]} does not listen (status {process.poll()}), see {log}")
             time.sleep(0.05)
         yield port
     finally:

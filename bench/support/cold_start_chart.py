@@ -27,7 +27,8 @@ def svg(found: dict, row_titles: dict, model_titles: dict) -> str:
         scale = (WIDTH - LEFT - RIGHT) / longest
         titles = {arm["arm"]: arm["title"] for arm in one["arms"]}
         y += TITLE
-        parts.append(f'<text class="model" x="10" y="{y - 12}">{escape(model_titles[model])}</text>')
+        parts.append(f'<text class="model" x="10" y="{y - 12}">'
+                     f"{escape(model_titles[model])}</text>")
         for row, by_arm in rows.items():
             shown = [arm for arm in COLOURS if by_arm.get(arm, {}).get("median_ns")]
             parts.append(f'<text class="row" x="{LEFT - 12}" y="{y + 12}" text-anchor="end">'

@@ -17,6 +17,18 @@ ROW_TITLES = {
 }
 MODEL_TITLES = {"real": "SmolLM2-135M Q4_1", "1b": "1B Q4_0, 128k vocabulary",
                 "3b": "3B Q4_0, 128k vocabulary"}
+# What rouse sets itself: (row, arm) -> at least so many times as long as rouse, for (1b, 3b, real);
+# "floor": rouse at most so many times its floor.
+GOALS = {
+    ("cold", "llama-default"): (4.8, 4.3, 3.3), ("cold", "llama-best"): (2.5, 2.1, 2.2),
+    ("cached", "llama-default"): (4.4, 4.1, 3.7), ("cached", "llama-best"): (2.1, 1.95, 2.4),
+    ("wake cached", "llama-default"): (7.5, 4.8, None),
+    ("wake cached", "llama-best"): (3.2, 2.2, None),
+    ("wake cold", "llama-default"): (4.7, 3.6, None), ("wake cold", "llama-best"): (2.3, 1.8, None),
+    ("cached", "ollama"): (4.5, 4.4, 5), ("wake cached", "ollama"): (8, 5.8, 10),
+    ("cold", "floor"): (1.25, 1.25, 1.8), ("cached", "floor"): (1.25, 1.25, 1.4),
+    ("wake cached", "floor"): (1.05, 1.05, None), ("wake cold", "floor"): (1.1, 1.1, None),
+}
 STAGES = ("process_start", "weights", "runtime_init", "tokenize", "queue", "prefill",
           "first_decode", "transport", "unattributed")
 WAITS = ("weights", "runtime_init", "tokenize")  # what the disk and the tokenizer explain
@@ -199,8 +211,8 @@ def facts_line(one: dict) -> str:
     floor = one["floor"]
     rate = f"{one['disk_rate']:.2f} GB/s" if one["disk_rate"] else "not measured"
     return (f"{one['facts']['bytes'] / 1e6:.0f} MB; prompt of "
-            f"{' or '.join(map(str, one['prompt_tokens']))} tokens. Floor from the disk's best rate "
-            f"{rate} ({ms(floor['disk_ns'])} ms for the file), the tokenizer's "
+            f"{' or '.join(map(str, one['prompt_tokens']))} tokens. Floor from the disk's best "
+            f"rate {rate} ({ms(floor['disk_ns'])} ms for the file), the tokenizer's "
             f"{ms(floor['tokenizer_ns'])} ms, and a warm answer of {ms(floor['warm_ns'])} ms.")
 
 
@@ -212,6 +224,32 @@ def attempts_line(one: dict) -> str:
               for arm, entry in by_arm.items() if entry["failed"]]
     bounds = f"{counts[0]} to {counts[-1]}" if len(counts) > 1 else f"{counts[0]}"
     return " ".join([f"{bounds} attempts each.", *missing, *failed])
+
+
+def goals(found: dict) -> list[str]:
+    """Each goal, what came out, and for a missed one the stage that is furthest above its floor."""
+    lines = []
+    for model, one in found["models"].items():
+        for (row, arm), by_model in GOALS.items():
+            goal = by_model[("1b", "3b", "real").index(model)]
+            own = one["rows"].get(row, {}).get(REFERENCE, {}).get("median_ns")
+            floor = one["floor"]["rows"].get(row)
+            if arm == "floor":
+                value = own / floor if own and floor else None
+            else:
+                ratio = one["rows"].get(row, {}).get(arm, {}).get("ratio")
+                value = ratio[0] if ratio else None
+            if goal is None or value is None:
+                continue
+            met = value <= goal if arm == "floor" else value >= goal
+            sign = "<=" if arm == "floor" else ">="
+            line = f"{'met   ' if met else 'MISSED'} {model} {row}, {arm}: {value:.2f} {sign} {goal}"
+            stage = one["stages"].get(row)
+            if not met and stage:
+                achieved, least = stage["groups"][stage["worst"]]
+                line += f" ({stage['worst']}: {ms(achieved)} ms, floor {ms(least)})"
+            lines.append(line)
+    return lines
 
 
 def versions(found: dict) -> list[str]:

@@ -181,7 +181,7 @@ def test_each_layer_of_ollama(measure, ollama):
     check_ladder(attempts, file.stat().st_size)
     kept = good(attempts, "kept")
     assert kept["connection"]["reused"] is True
-    # It does not tell cached tokens: neither claimed nor denied, and seen in the work that it saves.
+    # It does not tell cached tokens: neither claimed nor denied, but seen in the work saved.
     hit, warm = good(attempts, "hit"), good(attempts, "warm")
     assert hit["tokens"]["cached"] is None
     assert hit["state_before"]["prefix_cache"]["reached"] is None
@@ -235,8 +235,8 @@ def runner_count(port: int) -> int:
 def llama_swap(llama_server, model, tmp_path, free_port):
     program = os.environ.get("ROUSE_LLAMA_SWAP") or shutil.which("llama-swap")
     if not program:
-        pytest.skip("llama-swap: not on PATH, and ROUSE_LLAMA_SWAP is not set; its module is not on "
-                    "the public Go proxy, so ./dev cannot build it")
+        pytest.skip("llama-swap: not on PATH, and ROUSE_LLAMA_SWAP is not set; its module is not "
+                    "on the public Go proxy, so ./dev cannot build it")
     config = tmp_path / "swap.yaml"
     config.write_text(f"""
 startPort: {free_port + 1000 if free_port < 60000 else free_port - 1000}
