@@ -70,7 +70,7 @@ export function verdictItem(each: Comparison, define: Definitions): HTMLElement 
   return h("li", {}, verdictBadge(each.verdict), " ", h("strong", {}, each.name),
     each.expect ? h("span", { class: "wanted" }, ` wanted: ${each.statistic} of `, term(metricName(each.metric, define.unit(each.metric)), define.text(each.metric)), each.expect === "equal" ? ` to stay within ${each.margin ?? ""}` : ` to ${each.expect} by at least ${each.margin ?? ""}`) : null,
     each.reason ? h("p", {}, each.reason) : null,
-    each.would_change && !each.would_change.includes(each.reason ?? "\0") ? h("p", { class: "remark" }, each.would_change) : null,
+    each.would_change && !each.would_change.includes((each.reason ?? "\0").replace(/^no interval: /, "")) ? h("p", { class: "remark" }, each.would_change) : null,
     each.guards.length ? h("p", { class: "remark" }, each.guards.map((guard) => `guard ${guard.guard}: ${guard.held === null ? `not measured (${guard.null_reason ?? ""})` : `${guard.held ? "held" : "failed"}, ${quantity(guard.value, "ratio")}`}`).join("; ")) : null,
     each.warnings.length ? h("ul", { class: "warnings" }, warningItems(each.warnings)) : null);
 }

@@ -6,7 +6,7 @@ import { h } from "./dom";
 import { bytes, duration, list, metricName, plural, quantity, range, tick, words as spaced } from "./format";
 import { currentTheme, FAILURE, rampColor, stageColor, symbolOf } from "./looks";
 import { term, type Definitions } from "./define";
-import { dots, FRAME, ink, muted, spread, timeAxis, type Picture } from "./plots";
+import { axisMarks, dots, FRAME, ink, muted, scaleOf, spread, timeAxis, type Picture } from "./plots";
 import { numberOf, type Columns, type Condition, type Row, type StageLook } from "./data";
 
 export interface RunData {
@@ -51,7 +51,7 @@ function legend(look: Look, label: (key: string) => string = (key) => key): HTML
 }
 
 function symbolMark(look: Look, key: string): Element {
-  const drawn = Plot.dot([0], { x: 7, y: 7, r: 5, symbol: look.symbol(key) as Plot.DotOptions["symbol"], fill: look.color(key) })
+  const drawn = Plot.dot([0], { x: 7, y: 7, r: 5, symbol: look.symbol(key) as Plot.DotOptions["symbol"], fill: look.color(key), stroke: look.color(key) })
     .plot({ width: 14, height: 14, margin: 0, x: { type: "identity" }, y: { type: "identity" } });
   drawn.setAttribute("aria-hidden", "true");
   return drawn;
@@ -121,14 +121,14 @@ export function idlePicture(data: RunData): Picture {
         seen.set(column, count + 1);
         return [{ ...row, x: column + spread(count) * 0.62, y }];
       });
-      const flat = width < 560 && !byIdle;
+      const flat = !byIdle && (width < 560 || Math.max(...columnsOf.map((name) => name.length)) * 7 > (width - 76) / columnsOf.length);
       const axis = timeAxis(all.map((row) => row.y), flat ? width - 40 : 320);
       const medians = conditions.flatMap((each) => {
         const median = numberOf(each.ttft_ns.median);
         const column = byIdle ? levels.indexOf(each.idle_ns ?? 0) : columnsOf.indexOf(each.name);
         return median === undefined || column < 0 ? [] : [{ column, median }];
       });
-      const place = { ...axis, label: null, grid: true };
+      const place = scaleOf(axis);
       const names = { domain: [-0.5, columnsOf.length - 0.5], ticks: columnsOf.map((_, index) => index), tickFormat: (index: number) => columnsOf[index] ?? "", label: null, tickSize: 0 };
       const looks = { stroke: (row: Row) => look.color(key(row)), fill: (row: Row) => look.color(key(row)), fillOpacity: 0.35, symbol: ((row: Row) => look.symbol(key(row))) as unknown as Plot.DotOptions["symbol"], r: 4 };
       const good = all.filter((row) => row.ok);
@@ -139,6 +139,7 @@ export function idlePicture(data: RunData): Picture {
         color: { type: "identity" }, symbol: { type: "identity" } as Plot.ScaleOptions,
         ...(flat ? { x: place, y: { ...names, axis: null, domain: [columnsOf.length - 0.5, -0.5] } } : { y: place, x: { ...names, tickRotate: !byIdle && width / columnsOf.length < 90 ? -12 : 0 } }),
         marks: [
+          ...axisMarks(flat ? "x" : "y", axis),
           flat ? Plot.text(columnsOf.map((name, index) => ({ name, index })), { frameAnchor: "left", y: (each: { index: number }) => each.index - 0.42, text: "name", textAnchor: "start", fill: muted() }) : null,
           ...(flat ? [Plot.ruleX(medians, { x: "median", y1: (each) => each.column - 0.34, y2: (each) => each.column + 0.34, stroke: ink(), strokeWidth: 2 })]
             : [Plot.ruleY(medians, { y: "median", x1: (each) => each.column - 0.38, x2: (each) => each.column + 0.38, stroke: ink(), strokeWidth: 2 })]),
@@ -191,9 +192,10 @@ export function ecdfPicture(data: RunData): Picture {
         const intervals = supported(each);
         return Plot.plot({
           ...FRAME, width, height: band + (last ? 26 : 0), marginLeft: 34, marginRight: 14, marginTop: 18, marginBottom: last ? 30 : 4,
-          x: { ...axis, label: null, axis: last ? "bottom" : null, grid: true }, y: { domain: [0, 1], ticks: [0, 0.5, 1], label: null, tickSize: 0 },
+          x: scaleOf(axis), y: { domain: [0, 1], ticks: [0, 0.5, 1], label: null, tickSize: 0 },
           color: { type: "identity" },
           marks: [
+            ...axisMarks("x", axis, last),
             Plot.text([each.name], { frameAnchor: "top-left", dy: -15, dx: 2, text: (name: string) => name, fill: ink(), fontWeight: "600" }),
             Plot.ruleY([0, 1], { stroke: muted(), strokeOpacity: 0.35 }),
             Plot.areaY(drawn, { x: "x", y: "y", curve: "step-after", fill: ink(), fillOpacity: 0.07 }),
@@ -246,8 +248,9 @@ export function orderPicture(data: RunData): Picture {
       const bands = [...blocks].filter(([block]) => block % 2 === 1 && blocks.size <= 200).map(([, [from, to]]) => ({ from: from - 0.5, to: to + 0.5 }));
       const plot = Plot.plot({
         ...FRAME, width, height: 320, marginLeft: 64, marginRight: 12, marginBottom: 36,
-        x: { label: "position in the run →", labelAnchor: "right", labelOffset: 32, ticks: Math.max(3, Math.floor(width / 110)), tickFormat: "d" }, y: { ...axis, label: null, grid: true }, color: { type: "identity" }, symbol: { type: "identity" } as Plot.ScaleOptions,
+        x: { label: "position in the run →", labelAnchor: "right", labelOffset: 32, ticks: Math.max(3, Math.floor(width / 110)), tickFormat: "d" }, y: scaleOf(axis), color: { type: "identity" }, symbol: { type: "identity" } as Plot.ScaleOptions,
         marks: [
+          ...axisMarks("y", axis),
           Plot.rectX(bands, { x1: "from", x2: "to", fill: muted(), fillOpacity: 0.09 }),
           all.length < 400 ? Plot.lineY(all.filter((row) => row.ok), { x: "x", y: "y", z: "condition", stroke: (row: Row) => look.color(row.condition), strokeOpacity: 0.3 }) : null,
           dots(all.filter((row) => row.ok), { x: "x", y: "y", stroke: (row: Row) => look.color(row.condition), fill: (row: Row) => look.color(row.condition), fillOpacity: 0.35, symbol: ((row: Row) => look.symbol(row.condition)) as unknown as Plot.DotOptions["symbol"], r: 4 }),
@@ -359,11 +362,13 @@ export function countersPicture(data: RunData, all: boolean): Picture {
           const [x, y] = [column[row.at], timeOf(row)];
           return x === null || x === undefined || y === null ? [] : [{ ...row, x, y }];
         });
+        const axis = timeAxis(points.map((point) => point.y), 180);
         const plot = Plot.plot({
           ...FRAME, width: each, height: 210, marginLeft: 58, marginRight: 16, marginBottom: 30, marginTop: 6,
           x: { ticks: Math.max(2, Math.floor(each / 110)), tickFormat: (value: number) => tick(value, format), label: null, nice: true, ...(unit === "ratio" ? { domain: [-0.04, 1.04], ticks: [0, 0.5, 1] } : {}) },
-          y: { ...timeAxis(points.map((point) => point.y), 180), label: null, grid: true }, color: { type: "identity" }, symbol: { type: "identity" } as Plot.ScaleOptions,
+          y: scaleOf(axis), color: { type: "identity" }, symbol: { type: "identity" } as Plot.ScaleOptions,
           marks: [
+            ...axisMarks("y", axis),
             dots(points.filter((row) => row.ok), { x: "x", y: "y", r: 3.5, stroke: (row: Row) => look.color(row.condition), fill: (row: Row) => look.color(row.condition), fillOpacity: 0.35, symbol: ((row: Row) => look.symbol(row.condition)) as unknown as Plot.DotOptions["symbol"] }),
             failureMarks(points.filter((row) => !row.ok)), tip(points, (row) => `${told(row)}\n${metricName(name, unit)} ${format(row.x)}`),
           ],

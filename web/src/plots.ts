@@ -125,6 +125,19 @@ export function timeAxis(values: number[], room: number, format = duration): Axi
   return { type: "linear", domain: [0, high * 1.05], ticks, tickFormat: (value) => tick(value, format) };
 }
 
+/** The scale without Plot's own axis: for logarithmic ones d3 leaves out labels as it likes. */
+export function scaleOf(axis: Axis): Plot.ScaleOptions {
+  return { type: axis.type, domain: axis.domain, axis: null, label: null };
+}
+
+/** ... and the axis in its place, below everything else. */
+export function axisMarks(side: "x" | "y", axis: Axis, labels = true): Plot.Markish[] {
+  const { ticks, tickFormat } = axis;
+  const text = { text: (value: number) => tickFormat(value), label: null };
+  return side === "x" ? [Plot.gridX(ticks), ...(labels ? [Plot.axisX(ticks, { ...text, anchor: "bottom" })] : [])]
+    : [Plot.gridY(ticks), ...(labels ? [Plot.axisY(ticks, { ...text, anchor: "left" })] : [])];
+}
+
 function niceStep(raw: number): number {
   const power = 10 ** Math.floor(Math.log10(raw));
   return [1, 2, 5, 10].map((factor) => factor * power).find((each) => each >= raw * 0.999)!;
