@@ -243,7 +243,8 @@ def goals(found: dict) -> list[str]:
                 continue
             met = value <= goal if arm == "floor" else value >= goal
             sign = "<=" if arm == "floor" else ">="
-            line = f"{'met   ' if met else 'MISSED'} {model} {row}, {arm}: {value:.2f} {sign} {goal}"
+            word = "met   " if met else "MISSED"
+            line = f"{word} {model} {row}, {arm}: {value:.2f} {sign} {goal}"
             stage = one["stages"].get(row)
             if not met and stage:
                 achieved, least = stage["groups"][stage["worst"]]

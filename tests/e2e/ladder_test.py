@@ -125,6 +125,14 @@ context = 256
 [[condition]]
 name = "warm"
 [[condition]]
+name = "asleep"
+base = "warm"
+state = {{ model = "asleep" }}
+[[condition]]
+name = "asleep and cold"
+base = "asleep"
+state = {{ page_cache = "cold" }}
+[[condition]]
 name = "unloaded"
 base = "warm"
 state = {{ model = "unloaded" }}
@@ -150,7 +158,11 @@ state = {{ page_cache = "cold" }}
     assert reached(attempts["unloaded"], "model", "state_before")["value"] == "unloaded"
     half = reached(attempts["half"], "page_cache")["value"]
     assert 0.48 <= half <= 0.52
-    for name in ("cold", "cold under a live server"):
+    for name in ("asleep", "asleep and cold"):
+        asleep = reached(attempts[name], "model", "state_before")
+        assert asleep["value"] == "asleep" and "smaps" in asleep["proof"]
+        assert attempts[name]["state_after"]["model"]["value"] == "loaded"
+    for name in ("cold", "cold under a live server", "asleep and cold"):
         assert reached(attempts[name], "page_cache")["value"] <= 0.01
         assert attempts[name]["counters"]["target_read_bytes"] >= MODEL_BYTES / 2
     assert attempts["new"]["counters"]["target_read_bytes"] <= MODEL_BYTES / 10
