@@ -239,8 +239,8 @@ class Bench:
     def store(self, told: dict, arm_of, first_block: int) -> None:
         lines = []
         for attempt in told["attempts"]:
-            if attempt.get("block") is None:
-                continue
+            if attempt.get("block") is None or attempt["outcome"] == "interrupted":
+                continue  # unmeasured, or cut by Ctrl-C or a crash and made again
             arm, row = arm_of(attempt["condition"])
             lines.append(slim(self.name, arm, row, first_block, attempt))
         self.raw.add(lines)
@@ -451,4 +451,8 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    try:
+        sys.exit(main())
+    except KeyboardInterrupt:
+        say("interrupted; what was measured is kept, --resume goes on")
+        sys.exit(130)

@@ -24,7 +24,7 @@ int main(int argc, char** argv) {
   sockaddr_in address{};
   address.sin_family = AF_INET;
   address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  address.sin_port = htons(static_cast<uint16_t>(std::atoi(argv[2])));
+  address.sin_port = htons(static_cast<uint16_t>(std::strtol(argv[2], nullptr, 10)));
   if (bind(listener, reinterpret_cast<sockaddr*>(&address), sizeof address) != 0) return 3;
   if (listen(listener, 16) != 0) return 3;
 
@@ -33,7 +33,7 @@ int main(int argc, char** argv) {
   llama_model* const model = llama_model_load_from_file(argv[1], llama_model_default_params());
   if (model == nullptr) return 4;
   llama_context_params context_params = llama_context_default_params();
-  context_params.n_ctx = static_cast<uint32_t>(std::atoi(argv[3]));
+  context_params.n_ctx = static_cast<uint32_t>(std::strtol(argv[3], nullptr, 10));
   llama_context* const context = llama_init_from_model(model, context_params);
   if (context == nullptr) return 4;
 
