@@ -192,6 +192,8 @@ def model_table(one: dict) -> list[str]:
 
 
 def stage_table(one: dict) -> list[str]:
+    if not one["stages"]:
+        return []  # rouse was not measured with its timeline
     lines = ["| rouse, from | " + " | ".join(name.replace("_", " ") for name in STAGES)
              + " | first token | furthest above its floor |",
              "|---|" + "---:|" * (len(STAGES) + 1) + "---|"]
