@@ -61,9 +61,9 @@ class LlamaEngine final : public Engine {
   bool Wake();
   // On the plan's last thread.
   void EndLoad(Status status);
-  Status CheckLoaded(Status status);
+  Status CheckLoaded(const Status& status);
   void EnterTier(Tier tier);
-  bool wants_repacked(std::optional<int64_t> prompt_tokens) const;
+  bool WantsRepackedNow(std::optional<int64_t> prompt_tokens) const;
 
   void WaitForTokenizer();
   void WaitForLoad();

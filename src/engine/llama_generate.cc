@@ -20,7 +20,7 @@ struct LlamaEngine::Generation {
 };
 
 Status LlamaEngine::CheckRequest(const GenerateRequest& request) const {
-  if (context_ == nullptr || tokenizer_ == nullptr) {
+  if (context_ == nullptr || tokenizer_ == nullptr || Facts()->tier != Tier::kReady) {
     return Error(ErrorCode::kState, options_.model_path + " is not loaded");
   }
   const int64_t count = std::ssize(request.prompt);

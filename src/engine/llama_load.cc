@@ -43,7 +43,7 @@ void LlamaEngine::StartLoad(LoadOptions options) {
   report_.tokenizer_kept = tokenizer_ != nullptr;
   if (Wake()) return;
   if (weights_ == nullptr) {
-    const bool repack = wants_repacked(load_.prompt_tokens);
+    const bool repack = WantsRepackedNow(load_.prompt_tokens);
     // The layouts round differently: KV of the one is not what the other would have computed.
     if (repack != repack_) shelf_.Clear();
     repack_ = repack;
@@ -304,11 +304,11 @@ LlamaEngine::Bytes LlamaEngine::ParseTemplates() {
 }
 
 // What no single part can tell.
-Status LlamaEngine::CheckLoaded(Status status) {
+Status LlamaEngine::CheckLoaded(const Status& status) {
   if (load_.stop.stop_requested()) {
     return Error(ErrorCode::kInterrupted, "loading " + options_.model_path + " was stopped");
   }
-  RETURN_IF_ERROR(status);
+  if (!status.ok()) return status;
   if (tokenizer_ == nullptr) {
     if (!weights_->plain()) return tokenizer_status_;
     ASSIGN_OR_RETURN(tokenizer_, Tokenizer::FromPlainLoad(*weights_));
@@ -325,7 +325,7 @@ Status LlamaEngine::CheckLoaded(Status status) {
 
 void LlamaEngine::EndLoad(Status status) {
   if (plan_ != nullptr) {
-    status = CheckLoaded(std::move(status));
+    status = CheckLoaded(status);
     report_.steps = plan_->TakeSteps();
   }
   report_.end = MonoNow();

@@ -70,6 +70,17 @@ TEST_F(LlamaRepackTest, AnswersFromTheFileFirstAndFromTheRepackedLayoutLater) {
   EXPECT_TRUE(engine->Load({}, {}).ok());
   EXPECT_FALSE(engine->Facts()->repacked) << "nobody waits with a long prompt";
   EXPECT_EQ(Ask(*engine), mapped);
+  const int64_t break_even = engine->Facts()->repack_break_even_tokens.value();
+  for (const bool pays : {true, false}) {
+    engine->Unload();
+    engine->StartLoad({.stop = {},
+                       .observer = {},
+                       .done = {},
+                       .prompt_tokens = pays ? break_even : break_even - 1});
+    ASSERT_TRUE(engine->FinishLoad().ok());
+    EXPECT_EQ(engine->Facts()->repacked, pays);
+    EXPECT_EQ(Ask(*engine), pays ? repacked : mapped);
+  }
 }
 
 TEST_F(LlamaRepackTest, IsStoppedAndTriesAgain) {

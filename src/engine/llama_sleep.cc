@@ -86,7 +86,7 @@ void LlamaEngine::DropWeights() {
   EnterTier(Tier::kUnloaded);
 }
 
-bool LlamaEngine::wants_repacked(std::optional<int64_t> prompt_tokens) const {
+bool LlamaEngine::WantsRepackedNow(std::optional<int64_t> prompt_tokens) const {
   if (options_.repack != RepackMode::kAuto) return options_.repack == RepackMode::kOn;
   const std::optional<int64_t> break_even = Facts()->repack_break_even_tokens;
   return break_even.has_value() && prompt_tokens.has_value() && *prompt_tokens >= *break_even;

@@ -95,6 +95,9 @@ TEST_F(LlamaSleepTest, GivesMemoryBackAndAnswersTheSame) {
   EXPECT_LT(ResidentBytes().value(), before - *asleep->weights_mapped_bytes / 2);
   EXPECT_LT(asleep->asleep_cost.process_bytes.value(), before);
   EXPECT_TRUE(engine->Sleep().ok()) << "twice is no mistake";
+  const Result<GenerateReport> refused = engine->Generate({.prompt = {1, 2}}, {}, {});
+  ASSERT_FALSE(refused.ok());
+  EXPECT_EQ(refused.error().code(), ErrorCode::kState) << "the caller wakes it";
 
   const LoadReport woken = engine->Load({}, {}).value();
   EXPECT_EQ(woken.from, Tier::kAsleep);
