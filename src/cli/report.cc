@@ -103,6 +103,13 @@ int Print(const Run& run, const std::vector<Attempt>& attempts, const ReportFlag
              : Fail(Error(ErrorCode::kIo, "cannot write to stdout"));
 }
 
+// Whether what is asked for is the table for people.
+bool IsText(const ReportFlags& report_flags, const CommonFlags& flags) {
+  return !flags.json && !report_flags.csv && !report_flags.benchstat && !report_flags.markdown &&
+         report_flags.trace_file.empty() && report_flags.html_file.empty() &&
+         report_flags.prometheus_file.empty();
+}
+
 int Report(const ReportFlags& report_flags, const CommonFlags& flags) {
   if (const Status page = report_flags.html_file.empty() ? Status() : report::CheckPage();
       !page.ok()) {
@@ -119,7 +126,10 @@ int Report(const ReportFlags& report_flags, const CommonFlags& flags) {
   }
   const Result<Run> run = store->LoadRun(argument->run);
   if (!run.ok()) return Fail(run.error());
-  Result<std::vector<Attempt>> attempts = store->LoadAttempts(argument->run);
+  // Hypotheses may be of any counter; the other forms print all of them.
+  const bool brief = IsText(report_flags, flags) && !argument->attempt && run->hypotheses.empty();
+  Result<std::vector<Attempt>> attempts =
+      store->LoadAttempts(argument->run, brief ? results::Detail::kReport : results::Detail::kAll);
   if (!attempts.ok()) return Fail(attempts.error());
   if (argument->attempt) {
     const Status kept = KeepOnly(*argument->attempt, *attempts);

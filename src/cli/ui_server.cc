@@ -126,29 +126,61 @@ class Reader {
   std::optional<results::Store> store_;
 };
 
-// No runs yet is no error: the database may not be there before the first one.
-Result<std::vector<RunSummary>> RunsOf(Reader& reader) {
-  Result<std::vector<RunSummary>> runs =
-      reader.With([](results::Store& store) { return store.ListRuns(); });
-  if (!runs.ok() && runs.error().code() == ErrorCode::kNotFound) return std::vector<RunSummary>();
-  return runs;
+struct ListedRun {
+  int64_t id = 0;
+  std::string json;  // one line; what changes here is told
+};
+
+// As `rouse list --json` has it; a running one also tells how far it is.
+std::string ListedJson(const RunSummary& run, const std::optional<results::RunProgress>& progress) {
+  std::string json = report::RunLineJson(run);
+  if (run.status != "running" || !progress) return json;
+  const nlohmann::ordered_json now = {{"done", progress->done},
+                                      {"total", progress->total},
+                                      {"condition", progress->condition},
+                                      {"doing", progress->doing},
+                                      {"eta_ns", progress->eta_ns}};
+  json.pop_back();
+  return json +
+         ",\"progress\":" + now.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) +
+         "}";
 }
 
-std::string Fingerprint(const RunSummary& run) {
-  return run.status + " " + std::to_string(run.attempts) + " " + std::to_string(run.failed) + " " +
-         std::to_string(run.conditions) + " " + run.name;
+Result<std::vector<ListedRun>> ListOf(results::Store& store) {
+  ASSIGN_OR_RETURN(const std::vector<RunSummary> runs, store.ListRuns());
+  std::vector<ListedRun> listed;
+  for (const RunSummary& run : runs) {
+    std::optional<results::RunProgress> progress;
+    if (run.status == "running") {
+      ASSIGN_OR_RETURN(progress, store.LoadProgress(run.id));
+    }
+    listed.push_back({run.id, ListedJson(run, progress)});
+  }
+  return listed;
+}
+
+// No runs yet is no error: the database may not be there before the first one.
+Result<std::vector<ListedRun>> RunsOf(Reader& reader) {
+  Result<std::vector<ListedRun>> runs = reader.With(ListOf);
+  if (!runs.ok() && runs.error().code() == ErrorCode::kNotFound) return std::vector<ListedRun>();
+  return runs;
 }
 
 std::string EventText(const std::string& name, const std::string& json) {
   return "event: " + name + "\ndata: " + json + "\n\n";
 }
 
-std::string ListLine(const std::vector<const RunSummary*>& runs) {
+// "[{...},{...}]"
+std::string JsonList(const std::vector<const ListedRun*>& runs) {
   std::string list;
-  for (const RunSummary* const run : runs) {
-    list += (list.empty() ? "" : ",") + report::RunLineJson(*run);
-  }
+  for (const ListedRun* const run : runs) list += (list.empty() ? "" : ",") + run->json;
   return "[" + list + "]";
+}
+
+std::string JsonList(const std::vector<ListedRun>& runs) {
+  std::vector<const ListedRun*> all;
+  for (const ListedRun& run : runs) all.push_back(&run);
+  return JsonList(all);
 }
 
 class Server final : public UiServer {
@@ -256,9 +288,9 @@ class Server final : public UiServer {
   // On the worker thread.
   Response Answer(const Request& request) {
     if (request.path == "/api/runs") {
-      const Result<std::vector<RunSummary>> runs = RunsOf(pages_);
+      const Result<std::vector<ListedRun>> runs = RunsOf(pages_);
       if (!runs.ok()) return Failed(runs.error());
-      const std::string json = report::RunListJson(*runs);
+      const std::string json = "{\"runs\":" + JsonList(*runs) + "}\n";
       return Tagged(request, TagOf(json), [&] { return Make(200, "application/json", json); });
     }
     for (const std::string_view prefix : {"/api/runs/", "/runs/"}) {
@@ -322,7 +354,7 @@ class Server final : public UiServer {
         // Nobody looks: nothing is read.
         if (joining.empty() && streams_.empty()) continue;
       }
-      const Result<std::vector<RunSummary>> runs = RunsOf(watched_);
+      const Result<std::vector<ListedRun>> runs = RunsOf(watched_);
       if (runs.ok()) {
         TellChanges(*runs, told);
         for (const auto& writer : joining) Join(writer, *runs);
@@ -338,27 +370,24 @@ class Server final : public UiServer {
     streams_.clear();
   }
 
-  void TellChanges(const std::vector<RunSummary>& runs, std::map<int64_t, std::string>& told) {
-    std::vector<const RunSummary*> changed;
-    for (const RunSummary& run : runs) {
+  void TellChanges(const std::vector<ListedRun>& runs, std::map<int64_t, std::string>& told) {
+    std::vector<const ListedRun*> changed;
+    for (const ListedRun& run : runs) {
       std::string& last = told[run.id];
-      if (last == Fingerprint(run)) continue;
-      last = Fingerprint(run);
+      if (last == run.json) continue;
+      last = run.json;
       changed.push_back(&run);
     }
     if (changed.empty() || streams_.empty()) return;
-    Broadcast(EventText("changed", "{\"runs\":" + ListLine(changed) + "}"));
+    Broadcast(EventText("changed", "{\"runs\":" + JsonList(changed) + "}"));
   }
 
-  void Join(const std::shared_ptr<ResponseWriter>& writer, const std::vector<RunSummary>& runs) {
-    std::vector<const RunSummary*> all;
-    for (const RunSummary& run : runs) all.push_back(&run);
-    Response head = Make(200, "text/event-stream", "", kListPolicy);
-    writer->Begin(std::move(head));
+  void Join(const std::shared_ptr<ResponseWriter>& writer, const std::vector<ListedRun>& runs) {
+    writer->Begin(Make(200, "text/event-stream", "", kListPolicy));
     const std::string path = nlohmann::json(options_.database)
                                  .dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
     const std::string text =
-        EventText("all", "{\"database\":" + path + ",\"runs\":" + ListLine(all) + "}");
+        EventText("all", "{\"database\":" + path + ",\"runs\":" + JsonList(runs) + "}");
     if (!writer->Write("retry: 2000\n" + text)) return;
     const std::lock_guard lock(mutex_);
     streams_.push_back(writer);

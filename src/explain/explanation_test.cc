@@ -210,22 +210,40 @@ TEST(NextStep, IsAContrastThatTheRunLacks) {
             "'model unloaded' --only 'process new'");
 }
 
-TEST(NextStep, OfAForeignServerIsAPlanForIt) {
+TEST(NextStep, OfACommandIsThePresetWithThatCommand) {
   results::Run run;
-  run.target = "my-server --port {port} -m {model}";
+  run.target = "cmd:my-server --port {port} -m {model}";
   run.model = "m.gguf";
-  const NextStep next = IsolateLayer(run, "page_cache", 0, "why");
-  EXPECT_THAT(next.command, HasSubstr("command = \"my-server --port {port} -m {model}\""));
-  EXPECT_THAT(next.command, HasSubstr("page_cache = \"cold\""));
+  run.environment["model_file"] = "/models/m.gguf";
+  const std::string flags =
+      "rouse measure --preset quick --target 'cmd:my-server --port {port} -m {model}' --model "
+      "m.gguf --model-file /models/m.gguf --repeat 10 --only ";
+  EXPECT_EQ(IsolateLayer(run, "page_cache", 0, "why").command,
+            flags + "'process new' --only 'page cache cold'");
+  EXPECT_EQ(IsolateLayer(run, "process", 0, "why").command, flags + "warm --only 'process new'");
+  EXPECT_EQ(IsolateLayer(run, "model", 0, "why").command, flags + "warm --only 'process new'");
+  const std::string plan = IsolateLayer(run, "background", 0, "why").command;
+  EXPECT_THAT(plan, HasSubstr("command = \"my-server --port {port} -m {model}\"\n"));
+  EXPECT_THAT(plan, HasSubstr("state = { background = \"cpu\" }"));
+}
+
+TEST(NextStep, OfAServerBehindAUrlSetsOnlyWhatItCan) {
+  results::Run run;
+  run.target = "http://127.0.0.1:8080";
+  for (const char* const layer : {"model", "process"}) {
+    EXPECT_EQ(IsolateLayer(run, layer, 0, "why").command,
+              "rouse measure --target http://127.0.0.1:8080 --repeat 10 --only warm");
+  }
+  EXPECT_THAT(IsolateLayer(run, "page_cache", 0, "why").command,
+              HasSubstr("kind = \"url\"\nurl = \"http://127.0.0.1:8080\"\n"));
 }
 
 TEST(NextStep, PlanSurvivesQuotesAndCannotSteerATerminal) {
   results::Run run;
   run.target = "my-server -p '{port}' \"{model}\" \\ \x1b[2J \u202e \xff";
-  const NextStep next = IsolateLayer(run, "page_cache", 0, "why");
-  EXPECT_THAT(next.command,
-              HasSubstr("command = \"my-server -p '{port}' \\\"{model}\\\" \\\\ \\U0000001B[2J "
-                        "\\U0000202E \\U0000FFFD\"\n"));
+  const NextStep next = IsolateLayer(run, "background", 0, "why");
+  EXPECT_THAT(next.command, HasSubstr("command = \"my-server -p '{port}' \\\"{model}\\\" \\\\ "
+                                      "\\U0000001B[2J \\U0000202E \\U0000FFFD\"\n"));
 }
 
 TEST(ServerExplanation, NamesWhatIsColdFirstAndWhatCannotBeTold) {

@@ -13,24 +13,21 @@
 namespace rouse::explain {
 namespace {
 
-// The two ends of a one-layer contrast: what the base needs beside its defaults, and the change.
+// The two ends of a one-layer contrast, by the names of the quick preset where that has them.
 struct Isolation {
   std::string_view layer;
   std::string_view base_name;
-  std::string_view base_state;
   std::string_view name;
   std::string_view change;
 };
 constexpr std::array<Isolation, 7> kIsolations{{
-    {"model", "warm", "", "model unloaded", "state = { model = \"unloaded\" }"},
-    {"process", "model unloaded", "model = \"unloaded\"", "process new",
-     "state = { process = \"new\" }"},
-    {"page_cache", "model unloaded", "model = \"unloaded\"", "page cache cold",
-     "state = { page_cache = \"cold\" }"},
-    {"prefix_cache", "warm", "", "prefix hit", "state = { prefix_cache = \"hit\" }"},
-    {"connection", "warm", "", "connection kept", "state = { connection = \"reused\" }"},
-    {"background", "warm", "", "busy", "state = { background = \"cpu\" }"},
-    {"memory_pressure", "warm", "", "memory short", "state = { memory_pressure = \"4GiB\" }"},
+    {"model", "warm", "model unloaded", "state = { model = \"unloaded\" }"},
+    {"process", "model unloaded", "process new", "state = { process = \"new\" }"},
+    {"page_cache", "warm", "page cache cold", "state = { page_cache = \"cold\" }"},
+    {"prefix_cache", "warm", "prefix hit", "state = { prefix_cache = \"hit\" }"},
+    {"connection", "warm", "connection kept", "state = { connection = \"reused\" }"},
+    {"background", "warm", "busy", "state = { background = \"cpu\" }"},
+    {"memory_pressure", "warm", "memory short", "state = { memory_pressure = \"4GiB\" }"},
 }};
 
 // The layers that `rouse measure --preset quick` changes one by one, in the order of the chain.
@@ -58,6 +55,13 @@ std::string TomlString(std::string_view text) {
   return quoted + "\"";
 }
 
+// The command of a target that rouse starts: runs store it as it was given, "cmd:" included.
+std::string CommandOf(const results::Run& run) {
+  return run.target.starts_with("cmd:") ? run.target.substr(4) : run.target;
+}
+
+bool IsUrl(const results::Run& run) { return run.target.find("://") != std::string::npos; }
+
 std::string TargetToml(const results::Run& run) {
   if (run.target.empty() || run.target == "builtin") {
     const std::string model = run.model.empty() ? "smollm2-135m" : run.model;
@@ -65,10 +69,10 @@ std::string TargetToml(const results::Run& run) {
   }
   const auto file = run.environment.find("model_file");
   std::string text;
-  if (run.target.find("://") != std::string::npos) {
+  if (IsUrl(run)) {
     text = "kind = \"url\"\nurl = " + TomlString(run.target) + "\n";
   } else {
-    text = "kind = \"command\"\ncommand = " + TomlString(run.target) + "\n";
+    text = "kind = \"command\"\ncommand = " + TomlString(CommandOf(run)) + "\n";
   }
   if (!run.model.empty()) text += "model = " + TomlString(run.model) + "\n";
   if (file != run.environment.end()) text += "model_file = " + TomlString(file->second) + "\n";
@@ -90,9 +94,6 @@ std::string Plan(const results::Run& run, const Isolation& isolation) {
   std::string text = "rouse measure /dev/stdin <<'PLAN'\n[experiment]\nname = \"";
   text += std::string(isolation.layer) + "\"\nrepeat = 10\n[target]\n" + TargetToml(run);
   text += "[[condition]]\nname = \"" + std::string(isolation.base_name) + "\"\n";
-  if (!isolation.base_state.empty()) {
-    text += "state = { " + std::string(isolation.base_state) + " }\n";
-  }
   text += "[[condition]]\nname = \"" + std::string(isolation.name) + "\"\nbase = \"" +
           std::string(isolation.base_name) + "\"\n" + std::string(isolation.change) + "\nPLAN";
   return text;
@@ -101,9 +102,10 @@ std::string Plan(const results::Run& run, const Isolation& isolation) {
 std::string TargetFlag(const results::Run& run) {
   if (Builtin(run)) return run.model.empty() ? "" : " --model " + ShellQuoted(run.model);
   std::string flag = " --target ";
-  flag += run.target.find("://") != std::string::npos ? ShellQuoted(run.target)
-                                                      : ShellQuoted("cmd:" + run.target);
+  flag += IsUrl(run) ? ShellQuoted(run.target) : ShellQuoted("cmd:" + CommandOf(run));
   if (!run.model.empty()) flag += " --model " + ShellQuoted(run.model);
+  const auto file = run.environment.find("model_file");
+  if (file != run.environment.end()) flag += " --model-file " + ShellQuoted(file->second);
   return flag;
 }
 
@@ -115,16 +117,21 @@ NextStep IsolateLayer(const results::Run& run, const std::string& layer, double 
     const int64_t idle_s = std::max<int64_t>(1, std::llround(idle_ns / 1e9));
     return {why, "rouse measure" + TargetFlag(run) + " --idle 0s," + std::to_string(idle_s) + "s"};
   }
-  // Foreign servers over a URL: only what can be set from outside.
   const Isolation* const isolation = IsolationOf(run, layer);
-  if (isolation == nullptr) {
+  // A server behind a URL: its process and model are not ours to take away.
+  const bool out_of_reach = IsUrl(run) && isolation != nullptr &&
+                            (isolation->layer == "model" || isolation->layer == "process");
+  if (isolation == nullptr || out_of_reach) {
     return {why, "rouse measure" + TargetFlag(run) + " --repeat 10 --only warm"};
   }
-  const bool in_quick = std::find(kChain.begin(), kChain.end(), layer) != kChain.end();
-  if (Builtin(run) && in_quick) {
-    // The quick preset's own chain ends with a new process, so that is the page cache's base there.
-    const std::string base =
-        layer == "page_cache" ? "process new" : std::string(isolation->base_name);
+  const std::string wanted(isolation->layer);
+  const bool in_quick = std::find(kChain.begin(), kChain.end(), wanted) != kChain.end();
+  // The quick preset's own chain ends with a new process, so that is the page cache's base there;
+  // behind a URL that condition is left out, and a plan takes its place.
+  if (in_quick && !(IsUrl(run) && wanted == "page_cache")) {
+    std::string base(isolation->base_name);
+    if (wanted == "page_cache") base = "process new";
+    if (wanted == "process" && !Builtin(run)) base = "warm";
     return {why, "rouse measure --preset quick" + TargetFlag(run) + " --repeat 10 --only " +
                      ShellQuoted(base) + " --only " + ShellQuoted(std::string(isolation->name))};
   }
@@ -184,6 +191,7 @@ NextStep NextAfterRun(const results::Run& run, std::span<const Contrast> contras
                                      [&](const Contrast& each) { return each.layer == layer; });
     if (changed) continue;
     if (!Builtin(run) && layer == "model") continue;
+    if (IsUrl(run) && layer == "process") continue;
     return IsolateLayer(
         run, std::string(layer), 0,
         "No contrast of this run changes " + std::string(layer) + "; this one does:");

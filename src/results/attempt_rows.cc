@@ -241,13 +241,22 @@ void TakeLane(Attempt& attempt, const Statement& row) {
   attempt.lanes.push_back({row.Text(1), row.Int(2), row.Int(3), row.OptionalInt(4)});
 }
 
-Status ReadAllChildren(Database& database, int64_t run, const Places& places,
+Status ReadAllChildren(Database& database, int64_t run, Detail detail, const Places& places,
                        std::vector<Attempt>& attempts) {
   const auto read = [&](const std::string& table, const std::string& columns,
                         const std::string& order, const auto& take) {
     return ReadChildren(database, run, places, attempts, table, columns, order, take);
   };
-  RETURN_IF_ERROR(read("counters", "name, value", "name", TakeCounter));
+  if (detail == Detail::kReport) {
+    RETURN_IF_ERROR(read("(SELECT * FROM counters WHERE name = 'target_read_bytes')", "name, value",
+                         "name", TakeCounter));
+  } else {
+    RETURN_IF_ERROR(read("counters", "name, value", "name", TakeCounter));
+    RETURN_IF_ERROR(
+        read("null_reasons", "field, reason", "field", [](Attempt& attempt, const Statement& row) {
+          attempt.null_reasons[row.Text(1)] = row.Text(2);
+        }));
+  }
   RETURN_IF_ERROR(read("states",
                        "moment, layer, value, proof, wanted, reached, child.detail AS detail",
                        "moment, layer", TakeState));
@@ -256,10 +265,6 @@ Status ReadAllChildren(Database& database, int64_t run, const Places& places,
   RETURN_IF_ERROR(
       read("stream_faults", "fault", "place", [](Attempt& attempt, const Statement& row) {
         attempt.stream.faults.push_back(row.Text(1));
-      }));
-  RETURN_IF_ERROR(
-      read("null_reasons", "field, reason", "field", [](Attempt& attempt, const Statement& row) {
-        attempt.null_reasons[row.Text(1)] = row.Text(2);
       }));
   return read("warnings", "code, message", "place", [](Attempt& attempt, const Statement& row) {
     attempt.warnings.push_back({row.Text(1), row.Text(2)});
@@ -287,10 +292,11 @@ Result<std::vector<Attempt>> ReadAttempts(Database& database, int64_t run, Detai
   while (true) {
     ASSIGN_OR_RETURN(const bool row, select->Step());
     if (!row) break;
-    if (detail == Detail::kAll) places[select->Int(0)] = attempts.size();
+    if (detail != Detail::kSummary) places[select->Int(0)] = attempts.size();
     attempts.push_back(ReadOwnRow(*select));
   }
-  if (detail == Detail::kAll) RETURN_IF_ERROR(ReadAllChildren(database, run, places, attempts));
+  if (detail == Detail::kSummary) return attempts;
+  RETURN_IF_ERROR(ReadAllChildren(database, run, detail, places, attempts));
   return attempts;
 }
 

@@ -36,7 +36,9 @@ enum class OpenMode {
 // How much of each attempt to load.
 enum class Detail {
   kSummary,  // the columns of the attempts table: marks, stages, tokens, outcome; no child rows
-  kAll,      // also counters, states, segments, lanes, warnings, null reasons
+  kReport,   // also states, segments, lanes, stream faults, warnings, and target_read_bytes: what
+             // a report prints of a whole run, without the three dozen other counters of each
+  kAll,      // also all counters and null reasons
 };
 
 struct RunSummary {

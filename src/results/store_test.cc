@@ -396,6 +396,22 @@ TEST_F(StoreTest, LetsTwoReadersLookOnWhileItWrites) {
   EXPECT_NE(*first->DataVersion(), before);
 }
 
+TEST_F(StoreTest, GivesAReportAllButTheCountersThatItDoesNotPrint) {
+  Store store = Opened(PathOf("r.sqlite"));
+  ASSERT_TRUE(store.CreateRun(ExampleRun()).ok());
+  Attempt attempt = ExampleAttempt();
+  ASSERT_TRUE(store.AppendAttempt(1, attempt).ok());
+  const auto all = store.LoadAttempts(1);
+  const auto report = store.LoadAttempts(1, Detail::kReport);
+  ASSERT_TRUE(all.ok() && report.ok());
+  Attempt expected = all->front();
+  ASSERT_GT(expected.counters.size(), 1U);
+  std::erase_if(expected.counters,
+                [](const auto& each) { return each.first != "target_read_bytes"; });
+  expected.null_reasons.clear();
+  EXPECT_EQ(AttemptJson(report->front()), AttemptJson(expected));
+}
+
 TEST_F(StoreTest, LeavesOnlyItsOwnFileBehindAfterReading) {
   {
     Store writer = Opened(PathOf("r.sqlite"));

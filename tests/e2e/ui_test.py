@@ -229,6 +229,8 @@ def test_events_follow_a_run_of_another_process(start_ui, run_rouse, rouse, envi
 
             events.wait(running, 60)
             events.wait(lambda m: running(m) and m[1]["runs"][0]["attempts"] in (1, 2), 60)
+            _, told = events.wait(lambda m: running(m) and "progress" in m[1]["runs"][0], 60)
+            assert told["runs"][0]["progress"]["total"] == 3
             live, _ = ui.ask("/runs/1")
             assert live.status == 200 and measuring.poll() is None
             events.wait(lambda m: m[0] == "changed" and m[1]["runs"][0]["status"] == "complete", 60)

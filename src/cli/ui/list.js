@@ -17,6 +17,13 @@
     return td;
   };
 
+  const left = (ns) => {
+    const seconds = Math.round(ns / 1e9);
+    if (seconds < 90) return seconds + " s left";
+    return seconds < 5400 ? Math.round(seconds / 60) + " min left"
+      : Math.round(seconds / 3600) + " h left";
+  };
+
   const draw = (run) => {
     const row = document.createElement("tr");
     row.dataset.run = String(run.run);
@@ -28,7 +35,18 @@
     head.append(link);
     row.append(head);
     cell(row, run.started.slice(0, 16).replace("T", " "));
-    cell(row, run.status === "running" ? "running" : run.status, run.status);
+    const state = cell(row, run.status, run.status);
+    const now = run.progress;
+    if (now && now.total > 0) {
+      const bar = document.createElement("progress");
+      bar.max = now.total;
+      bar.value = now.done;
+      bar.setAttribute("aria-label", "attempts done");
+      const words = document.createElement("small");
+      words.textContent = now.done + " of " + now.total + ", " +
+        [now.condition, now.doing].filter(Boolean).join(": ") + ", " + left(now.eta_ns);
+      state.append(document.createElement("br"), bar, document.createElement("br"), words);
+    }
     cell(row, run.name, "name");
     cell(row, [run.target, run.model].filter(Boolean).join(", "), "target");
     cell(row, String(run.conditions), "number");
