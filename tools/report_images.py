@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Pictures of report pages for docs/images, from real runs: nothing in them is drawn by hand.
 
-    tools/report_images.py                    measures the presets that this rouse has, then takes them
+    tools/report_images.py                    measures the preset quick, then takes them
     tools/report_images.py --db FILE --run quick=3 --run idle=7 --compare 4 3
                                               of stored runs
 
@@ -65,9 +65,9 @@ def main() -> int:
             for suffix, (width, theme, first, last) in PICTURES.items():
                 if suffix and run_name != "quick":
                     continue
-                wanted.append({"file": str(page), "out": str(IMAGES / f"report-{run_name}{suffix}.png"),
-                               "width": width, "theme": theme, "from": first,
-                               "to": last_of(last, page)})
+                out = IMAGES / f"report-{run_name}{suffix}.png"
+                wanted.append({"file": str(page), "out": str(out), "width": width, "theme": theme,
+                               "from": first, "to": last_of(last, page)})
             if run_name == "idle":
                 wanted[-1]["to"] = "#every-attempt"
         if given.compare:

@@ -61,6 +61,7 @@ def assert_sound(found: dict) -> None:
     assert found["told"] == [], "the page complained or asked a network"
     assert found["overflow"] <= 0, "wider than the window"
     assert found["unnamed"] == 0, "a picture without a text alternative"
+    assert all(len(places) == 1 for places in found["tracks"]), "rows that do not share an axis"
     assert found["empty"] == 0 and found["images"] == 0
     for theme, findings in found["axe"].items():
         serious = [each for each in findings if each["impact"] in ("serious", "critical")]
@@ -118,8 +119,7 @@ def test_a_real_run_is_drawn_as_it_was_measured(run_rouse, model, tmp_path, look
         assert sum(each["ns"] for each in bar["segments"]) == pytest.approx(median, abs=2)
         total = sum(each["width"] for each in bar["segments"])
         for name, segment in drawn.items():
-            # One pixel may go to the line between two stages.
-            assert near(segment["width"] / total, typical[name] / median, 2.5 / total)
+            assert near(segment["width"] / total, typical[name] / median, 1 / total)
         lengths[bar["condition"]] = (total, median)
     longest = max(lengths.values())
     for total, median in lengths.values():

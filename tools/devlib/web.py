@@ -21,7 +21,7 @@ LEFT_OUT = {"node_modules", "dist", "README.md"}
 
 
 def wanted(arguments: list[str]) -> bool:
-    """Whether rouse is configured with the page: not with -DROUSE_WEB=OFF or a page of the user's."""
+    """Whether rouse is built with a page of its own: without -DROUSE_WEB=OFF, and none given."""
     off = re.compile(r"-DROUSE_WEB(?::\w+)?=(OFF|0|NO|FALSE|N)$|-DROUSE_PAGE_HTML(?::\w+)?=.",
                      re.IGNORECASE)
     return not any(off.match(argument) for argument in arguments)

@@ -31,6 +31,7 @@ const read = (page) => page.evaluate(() => {
     count: document.querySelector(".count")?.textContent ?? null,
     rows: all(".attempts tbody tr:not(.gap)").length,
     verdicts: text(".verdict"),
+    tracks: all(".tracks").map((each) => [...new Set([...each.querySelectorAll(".track")].map((track) => { const { x, width } = track.getBoundingClientRect(); return `${Math.round(x)} ${Math.round(width)}`; }))]),
     shifts: all(".shifts .point").map((each) => ({ value: Number(each.dataset.value), ...box(each) })),
     unnamed: all("svg[role=img], [role=img]").filter((each) => !each.getAttribute("aria-label")).length,
     captions: text("figcaption").map((each) => each.length),
