@@ -3,7 +3,7 @@
 A run of N attempts is made of real ones: each is a copy of an attempt that `rouse measure` made,
 with its own id, place and a TTFT varied by its condition's spread; every thousandth failed. Then
 `rouse report --html` writes it, and Debian's Chromium opens it from file://, several times each.
-Printed: one JSON line per measurement (kept in bench/results/report_page.jsonl) and a table.
+Printed: one JSON line per measurement and a table.
 
     ./dev bench report_page                    10,000 attempts, about two minutes
     ./dev bench report_page --attempts 1000 --rounds 9
