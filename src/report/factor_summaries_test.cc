@@ -108,6 +108,18 @@ TEST(PromptSummary, SaysThatPointsBendRatherThanGiveATimeBelowZero) {
   EXPECT_THAT(PromptText(*summary, {.columns = 80}), HasSubstr("bend upwards"));
 }
 
+TEST(PromptSummary, HasNoRateWhereTheLengthDoesNotMatter) {
+  PromptRun given;
+  for (Attempt& each : given.attempts) {
+    if (each.condition.ends_with("hit")) each.ttft_ns = 40'000'000 + *each.tokens.prompt;
+  }
+  const auto summary = SummarizePrompts(given.run, given.attempts);
+  ASSERT_TRUE(summary.has_value());
+  EXPECT_THAT(PromptText(*summary, {.columns = 100}),
+              HasSubstr("Found in the prefix cache: no measurable time a token, and 40"));
+  EXPECT_TRUE(json::parse(PromptJson(*summary))["lines"][1]["tokens_per_second"].is_null());
+}
+
 TEST(PromptSummary, IsRobustAgainstOneWildAttemptAndLeavesFailuresOut) {
   PromptRun given;
   given.attempts[0].ttft_ns = 9'000'000'000;

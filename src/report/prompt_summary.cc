@@ -182,9 +182,17 @@ std::string Time(double ns) {
   return (ns < 0 ? "-" : "") + FormatDuration(std::llround(std::fabs(ns)));
 }
 
+// Whether all lengths together differ by less than a tenth of the shortest one's TTFT: a rate of
+// such a line is noise.
+bool IsFlat(const PromptLine& line) {
+  const double span = line.points.back().tokens - line.points.front().tokens;
+  return line.slope_ns.value.value * span < 0.1 * line.points.front().ttft_ns;
+}
+
 // Tokens a second, with the bounds the other way round.
-std::string RateWords(const stats::Quantile& slope) {
-  if (slope.value.value <= 0) return "no measurable time a token";
+std::string RateWords(const PromptLine& line) {
+  if (IsFlat(line)) return "no measurable time a token";
+  const stats::Quantile& slope = line.slope_ns;
   std::string text = Rounded(1e9 / slope.value.value) + " tokens/s";
   const auto low = slope.low.Value();
   const auto high = slope.high.Value();
@@ -221,9 +229,8 @@ std::string PromptText(const PromptSummary& summary, const TerminalOptions& opti
   std::string out = "\nTTFT against the prompt's length\n";
   for (const PromptLine& line : summary.lines) {
     const bool hit = line.prefix == "hit";
-    out += WrapText((hit ? "Found in the prefix cache: " : "Computed anew: ") +
-                        RateWords(line.slope_ns) + InterceptWords(line) + "; " +
-                        std::to_string(line.blocks) + " blocks.",
+    out += WrapText((hit ? "Found in the prefix cache: " : "Computed anew: ") + RateWords(line) +
+                        InterceptWords(line) + "; " + std::to_string(line.blocks) + " blocks.",
                     {.columns = options.columns, .indent = 2, .hanging = 4});
     for (const PromptPoint& point : line.points) {
       std::array<char, 96> text{};
@@ -256,7 +263,7 @@ std::string PromptJson(const PromptSummary& summary) {
     lines.push_back({{"prefix_cache", line.prefix},
                      {"blocks", line.blocks},
                      {"slope_ns_per_token", QuantileJson(line.slope_ns)},
-                     {"tokens_per_second", slope > 0 ? Json(1e9 / slope) : Json()},
+                     {"tokens_per_second", IsFlat(line) ? Json() : Json(1e9 / slope)},
                      {"intercept_ns", QuantileJson(line.intercept_ns)},
                      {"points", points}});
   }

@@ -50,9 +50,11 @@ std::string ValueOf(const ConditionRow& row, std::string_view layer) {
 const Layer* LayerOf(const ConditionRow& row) {
   const auto found = std::find_if(kLayers.begin(), kLayers.end(),
                                   [&](const Layer& each) { return each.name == row.changed; });
-  // Locked pages are warm ones with a guard: nothing is lost by them.
-  const bool locked = found != kLayers.end() && ValueOf(row, found->name) == "locked";
-  return row.compound || locked || found == kLayers.end() ? nullptr : &*found;
+  if (row.compound || found == kLayers.end()) return nullptr;
+  // Locked pages are warm ones with a guard, and a part of a file is not the layer: such conditions
+  // keep their own names.
+  const std::string value = ValueOf(row, found->name);
+  return found->name == "page_cache" && value != "warm" && value != "cold" ? nullptr : &*found;
 }
 
 std::string TimeWords(double ns) { return FormatDuration(std::llround(ns)); }
