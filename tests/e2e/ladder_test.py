@@ -5,7 +5,6 @@ import contextlib
 import fcntl
 import json
 import os
-import shlex
 import signal
 import socket
 import subprocess

@@ -39,13 +39,15 @@ def format_check(step) -> None:
         raise
 
 
+RUFF_RULES = ["--select", "E9,F,B,PLE,W605", "--ignore", "B905"]
+
+
 def python_lint(step) -> None:
     """Undefined and unused names, and what the interpreter itself would warn of."""
     step.begin("ruff")
     ruff = venv.program(venv.ensure(step, "test"), "ruff")
-    run_logged(step, [ruff, "check", "--no-cache", "--select", "E9,F,B,PLE,W605", "--ignore", "B905", "dev", "tools",
-                      "tests", "bench"], "ruff", cwd=paths.ROOT, tail=40,
-               what="ruff found faults in Python files")
+    run_logged(step, [ruff, "check", "--no-cache", *RUFF_RULES, "dev", "tools", "tests", "bench"],
+               "ruff", cwd=paths.ROOT, tail=40, what="ruff found faults in Python files")
 
 
 def format_in_place(step) -> None:
