@@ -3,7 +3,7 @@ the cache, from the Go module that third_party/pins.toml names (the Go client ch
 public checksum database, and its sum is compared with the pin here). Nothing of it is edited. The
 module lacks one folder, since Go leaves every folder named `vendor` out of modules; the engine's
 source has the same third-party headers. About 15 minutes and 1 GB on two cores: ./dev peers and
-./dev bench build it, ./dev test only uses what is there (docs/decisions/0015-ollama-as-a-peer.md).
+./dev bench build it, ./dev test only uses what is there (docs/decisions/0016-ollama-as-a-peer.md).
 """
 import json
 import os
