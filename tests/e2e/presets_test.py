@@ -1,7 +1,7 @@
-"""The presets and the plan language, scaled down, on the real binary and the real model: what each varies is set and
-proved, what a target cannot do is left out with the reason, and each preset's own summary is there."""
+"""The presets and the plan language, scaled down, on the real binary and the real model: what each
+varies is set and proved, what a target cannot do is left out with the reason, and each preset's own
+summary is there."""
 import json
-import os
 import re
 import shlex
 import tomllib
@@ -43,13 +43,14 @@ def test_every_preset_is_valid_by_the_schema(run_rouse, schema, tmp_path):
     names = unknown.stderr.strip().rsplit("there are: ", 1)[1].split(", ")
     assert set(PRESETS) <= set(names)
     for preset in names:
-        plan = run_rouse("measure", "--preset", preset, "--print-plan", "--path", f"a={tmp_path}", "--path",
-                         f"b={tmp_path}")
+        plan = run_rouse("measure", "--preset", preset, "--print-plan", "--path",
+                         f"a={tmp_path}", "--path", f"b={tmp_path}")
         assert plan.status == 0, plan.stderr
         check(schema, plan.stdout)
 
 
-def test_every_plan_of_the_documents_is_valid_by_the_schema_and_by_the_parser(run_rouse, schema, tmp_path):
+def test_every_plan_of_the_documents_is_valid_by_the_schema_and_by_the_parser(run_rouse, schema,
+                                                                              tmp_path):
     plans = 0
     for page in sorted((ROOT / "docs").rglob("*.md")):
         for block in re.findall(r"```toml\n(.*?)```", page.read_text(), re.DOTALL):
@@ -70,7 +71,8 @@ def test_the_schema_has_exactly_the_keys_that_the_parser_names(run_rouse, schema
         "experiment": '[experiment]\nname = "x"\nzzz = 1\n',
         "target": '[experiment]\nname = "x"\n[target]\nzzz = 1\n',
         "condition": '[experiment]\nname = "x"\n[[condition]]\nname = "a"\nzzz = 1\n',
-        "hypothesis": '[experiment]\nname = "x"\n[[condition]]\nname = "a"\n[[hypothesis]]\nname = "h"\nzzz = 1\n',
+        "hypothesis": '[experiment]\nname = "x"\n[[condition]]\nname = "a"\n[[hypothesis]]\n'
+                      'name = "h"\nzzz = 1\n',
     }
     documented = (ROOT / "docs" / "plan.md").read_text()
     for section, text in sections.items():
@@ -93,8 +95,10 @@ def test_the_schema_has_exactly_the_keys_that_the_parser_names(run_rouse, schema
 
 @pytest.mark.parametrize("rest", [
     "repeat = 0\n", 'timeout = "10"\n', 'salt = "run"\n', '[target]\nkind = "bultin"\n',
-    '[target]\nkind = "url"\n', '[target]\nurl = "http://x"\n', "[target]\npaths = { a = 3 }\n",
-    '[[condition]]\nname = "a"\nstate = { model = "laoded" }\n', '[[condition]]\nname = "a"\nconcurrency = 0\n',
+    '[target]\nkind = "url"\n', '[target]\nurl = "http://x"\n',
+    "[target]\npaths = { a = 3 }\n",
+    '[[condition]]\nname = "a"\nstate = { model = "laoded" }\n',
+    '[[condition]]\nname = "a"\nconcurrency = 0\n',
     '[[condition]]\nname = " a"\n',
 ])
 def test_schema_and_parser_refuse_the_same(run_rouse, schema, tmp_path, rest):
@@ -114,7 +118,8 @@ def test_a_dry_run_tells_how_states_are_set_and_which_effect_can_be_seen(run_rou
     assert "How they are brought about:" in unknown
     stated = run_rouse("measure", "--preset", "quick", "--dry-run", "--json", "--spread", "10%",
                        "--repeat", 20).json()
-    assert [row["ratio"] for row in stated["smallest_effects"]] == pytest.approx([0.09066] * 4, rel=1e-3)
+    ratios = [row["ratio"] for row in stated["smallest_effects"]]
+    assert ratios == pytest.approx([0.09066] * 4, rel=1e-3)
     assert all(row["n"] == 20 for row in stated["smallest_effects"])
     states = {(row["condition"], row["layer"]): row for row in stated["states"]}
     assert states["page cache cold", "page_cache"]["value"] == "cold"
@@ -127,7 +132,8 @@ def test_a_dry_run_tells_how_states_are_set_and_which_effect_can_be_seen(run_rou
 def test_an_earlier_run_is_the_pilot_of_a_dry_run(run_rouse):
     arguments = ["measure", *only("warm", "prefix hit"), "--seed", 5]
     assert run_rouse(*arguments, "--repeat", 4, timeout=TIMEOUT_S).status == 0
-    effects = run_rouse(*arguments, "--repeat", 12, "--dry-run", "--json").json()["smallest_effects"]
+    told = run_rouse(*arguments, "--repeat", 12, "--dry-run", "--json").json()
+    effects = told["smallest_effects"]
     assert len(effects) == 1
     assert effects[0]["source"] == "run 1, 4 pairs"
     assert effects[0]["ns"] > 0 and effects[0]["ratio"] > 0
@@ -135,20 +141,19 @@ def test_an_earlier_run_is_the_pilot_of_a_dry_run(run_rouse):
 
 def test_layers_sets_and_proves_the_classic_contrasts(run_rouse):
     answer = run_rouse("measure", "--preset", "layers", "--repeat", 1, "--seed", 1, "--json",
-                       *only("warm", "worker pinned", "long prompt", "process new", "host memory only"),
-                       timeout=TIMEOUT_S)
+                       *only("warm", "worker pinned", "long prompt", "process new",
+                             "host memory only"), timeout=TIMEOUT_S)
     assert answer.status in (0, 1, 4), answer.stderr
     attempts = by_condition(answer.json())
     assert len(attempts) == 5
     for attempt in attempts.values():
         assert attempt["outcome"] == "ok", attempt["outcome_detail"]
-    size = Path(os.environ.get("ROUSE_MODEL", "")).stat().st_size if os.environ.get("ROUSE_MODEL") else 90_000_000
     for name in ("worker pinned", "host memory only"):
         reading = attempts[name]["state_at_send"]["page_cache"]
         assert reading["wanted"] == "locked" and reading["reached"] is True
         assert "VmLck" in reading["proof"]
     assert attempts["host memory only"]["state_after"]["process"]["value"] == "new"
-    assert attempts["host memory only"]["counters"]["target_read_bytes"] < size / 100
+    assert attempts["host memory only"]["counters"]["target_read_bytes"] < 900_000
     long_prompt = attempts["long prompt"]
     assert abs(long_prompt["tokens"]["prompt"] - 512) <= 5
     assert long_prompt["state_after"]["prompt_tokens"]["reached"] is True
@@ -168,7 +173,8 @@ def test_layers_says_what_it_leaves_out(run_rouse):
 
 def test_quick_adapts_to_a_server_given_by_its_url(run_rouse, start_server):
     server = start_server()
-    answer = run_rouse("measure", "--target", server.url, "--repeat", 1, "--json", timeout=TIMEOUT_S)
+    answer = run_rouse("measure", "--target", server.url, "--repeat", 1, "--json",
+                       timeout=TIMEOUT_S)
     assert answer.status == 0, answer.stderr
     assert 'left out condition "process new": ' in answer.stderr
     assert set(by_condition(answer.json())) == {"warm", "prefix hit"}
@@ -176,8 +182,8 @@ def test_quick_adapts_to_a_server_given_by_its_url(run_rouse, start_server):
 
 def test_prompt_fits_a_line_through_the_lengths(run_rouse):
     answer = run_rouse("measure", "--preset", "prompt", "--repeat", 2, "--seed", 3, "--json",
-                       *only("128 tokens", "128 tokens, hit", "128 tokens, process new", "512 tokens",
-                             "512 tokens, hit"), timeout=TIMEOUT_S)
+                       *only("128 tokens", "128 tokens, hit", "128 tokens, process new",
+                             "512 tokens", "512 tokens, hit"), timeout=TIMEOUT_S)
     assert answer.status in (0, 1, 4), answer.stderr
     report = answer.json()
     for attempt in measured(report):
@@ -211,7 +217,8 @@ def test_load_sends_bursts_and_keeps_another_model_busy(run_rouse):
             continue
         assert attempt["state_after"]["concurrency"]["reached"] is True
         burst = attempt["burst"]
-        assert sorted([burst["place"], *(each["place"] for each in burst["companions"])]) == [0, 1, 2, 3]
+        places = [burst["place"], *(each["place"] for each in burst["companions"])]
+        assert sorted(places) == [0, 1, 2, 3]
         assert all(each["outcome"] == "ok" for each in burst["companions"])
         # One engine thread answers them one after the other: each waits for those before it.
         times = {each["place"]: each["ttft_ns"] for each in burst["companions"]}
@@ -237,7 +244,8 @@ def test_kv_compares_the_greedy_answers_of_a_block(run_rouse):
         assert attempt["answer"] and len(attempt["answer_sha256"]) == 64, name
     # 18 bytes for 32 numbers instead of 64.
     f16 = attempts["flash, f16"]["counters"]["target_kv_bytes"]
-    assert attempts["flash, q4_0"]["counters"]["target_kv_bytes"] == pytest.approx(f16 * 18 / 64, rel=0.02)
+    q4_0 = attempts["flash, q4_0"]["counters"]["target_kv_bytes"]
+    assert q4_0 == pytest.approx(f16 * 18 / 64, rel=0.02)
     summary = report["kv_summary"]
     assert summary["reference"] == "plain, f16" and summary["same_prompts"]
     rows = {row["condition"]: row for row in summary["rows"]}
@@ -270,10 +278,16 @@ def test_a_path_is_loaded_from_a_copy_that_is_gone_afterwards(run_rouse, tmp_pat
         assert run_rouse("measure", plan, "--path", words).status == 2
 
 
+def llama_target(llama_server) -> str:
+    program = shlex.quote(str(llama_server))
+    return f"cmd:{program} --host 127.0.0.1 --port {{port}} -m {{model}} -c 2048 -np 1"
+
+
 def test_layers_on_llama_server_started_by_rouse(run_rouse, llama_server):
-    target = f"cmd:{shlex.quote(str(llama_server))} --host 127.0.0.1 --port {{port}} -m {{model}} -c 2048 -np 1"
-    answer = run_rouse("measure", "--preset", "layers", "--target", target, "--repeat", 1, "--json", "--seed", 2,
-                       *only("warm", "long prompt", "process new", "page cache cold"), timeout=TIMEOUT_S)
+    answer = run_rouse("measure", "--preset", "layers", "--target", llama_target(llama_server),
+                       "--repeat", 1, "--json", "--seed", 2,
+                       *only("warm", "long prompt", "process new", "page cache cold"),
+                       timeout=TIMEOUT_S)
     assert answer.status in (0, 1, 4), answer.stderr
     report = answer.json()
     attempts = by_condition(report)
@@ -286,9 +300,9 @@ def test_layers_on_llama_server_started_by_rouse(run_rouse, llama_server):
 
 
 def test_kv_on_llama_server_has_its_arguments_proved(run_rouse, llama_server):
-    target = f"cmd:{shlex.quote(str(llama_server))} --host 127.0.0.1 --port {{port}} -m {{model}} -c 2048 -np 1"
-    answer = run_rouse("measure", "--preset", "kv", "--target", target, "--repeat", 1, "--json", "--seed", 2,
-                       *only("flash, f16", "flash, q8_0"), timeout=TIMEOUT_S)
+    answer = run_rouse("measure", "--preset", "kv", "--target", llama_target(llama_server),
+                       "--repeat", 1, "--json", "--seed", 2, *only("flash, f16", "flash, q8_0"),
+                       timeout=TIMEOUT_S)
     assert answer.status in (0, 1, 4), answer.stderr
     report = answer.json()
     for attempt in measured(report):
