@@ -10,7 +10,7 @@ namespace {
 
 using Bytes = Result<std::optional<int64_t>>;
 
-StartPlan::Part Quick(std::string name, std::vector<std::string> needs,
+StartPlan::Part Quick(const std::string& name, std::vector<std::string> needs,
                       std::vector<std::string>& order, std::mutex& mutex) {
   return {Stage::kWeights, name, std::move(needs), [&order, &mutex, name](const std::stop_token&) {
             const std::scoped_lock lock(mutex);
