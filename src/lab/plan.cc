@@ -354,8 +354,8 @@ std::string Sha256Hex(std::string_view text) {
 std::string PlanHash(const Plan& plan) { return Sha256Hex(CanonicalPlan(plan)); }
 
 bool PlanOverrides::Any() const {
-  return target || model || model_file || repeat || seed || !only.empty() || idle ||
-         require_ttft || !paths.empty();
+  return target || model || model_file || repeat || seed || !only.empty() || idle || require_ttft ||
+         !paths.empty();
 }
 
 Status ApplyOverrides(const PlanOverrides& overrides, Plan& plan) {

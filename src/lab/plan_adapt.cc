@@ -47,9 +47,8 @@ Condition Moved(const Condition& condition, const Condition& from, const Conditi
 
 // A condition keeps its length, arguments and the like: it is called by them.
 bool SameFactors(const Condition& a, const Condition& b) {
-  return std::all_of(Factors().begin(), Factors().end(), [&](const FactorRow& factor) {
-    return factor.value(a) == factor.value(b);
-  });
+  return std::all_of(Factors().begin(), Factors().end(),
+                     [&](const FactorRow& factor) { return factor.value(a) == factor.value(b); });
 }
 
 // The arguments that presets vary are those of llama.cpp's server, which rouse serve shares. Of

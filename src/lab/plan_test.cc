@@ -449,8 +449,8 @@ TEST(CanonicalPlan, ParsesToThePlanThatItCameFrom) {
 }
 
 TEST(PlanParser, TakesAnApiForEveryKindOfTarget) {
-  const Plan plan = Parsed(
-      Head("[target]\napi = \"openai-completions\"\n[[condition]]\nname = \"a\"\n"));
+  const Plan plan =
+      Parsed(Head("[target]\napi = \"openai-completions\"\n[[condition]]\nname = \"a\"\n"));
   EXPECT_EQ(plan.target.api, "openai-completions");
   EXPECT_EQ(Parsed(CanonicalPlan(plan)).target.api, "openai-completions");
 }

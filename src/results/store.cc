@@ -128,10 +128,10 @@ Result<std::unique_ptr<Database>> OpenForReading(const std::string& path) {
     // An earlier version wrote it: brought up to date by a writer, then read.
     const Result<std::unique_ptr<Database>> writer = OpenForWriting(path);
     if (!writer.ok()) {
-      return Error(writer.error().code(), "the database " + path + " has the older format " +
-                                              std::to_string(identity->version) +
-                                              " and has to be written once to be read: " +
-                                              writer.error().message());
+      return Error(writer.error().code(),
+                   "the database " + path + " has the older format " +
+                       std::to_string(identity->version) +
+                       " and has to be written once to be read: " + writer.error().message());
     }
   } else if (identity->version < kStoreVersion) {
     return Error(ErrorCode::kNotFound, "the database " + path +

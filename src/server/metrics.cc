@@ -155,16 +155,7 @@ std::string Metrics::Render(const Gauges& gauges) const {
           cached_tokens_);
   counter("rouse_generated_tokens_total", "Generated tokens.", generated_tokens_);
 
-  Head(out, "rouse_ttft_seconds", "histogram",
-       "From a request's arrival to the departure of its first token.");
-  ttft_.Render(out, "rouse_ttft_seconds", "");
-  Head(out, "rouse_stage_seconds", "histogram",
-       "What requests waited for until their first token, by stage.");
-  for (const auto& [stage, histogram] : stages_) {
-    histogram.Render(out, "rouse_stage_seconds", "stage=\"" + stage + "\"");
-  }
-  Head(out, "rouse_load_seconds", "histogram", "Loads of the model that succeeded.");
-  load_.Render(out, "rouse_load_seconds", "");
+  RenderTimes(out);
 
   gauge("rouse_queue_waiting", "Requests that wait for the engine.", "",
         std::to_string(gauges.queue_waiting));
@@ -196,6 +187,19 @@ std::string Metrics::Render(const Gauges& gauges) const {
   RenderTiers(out, gauges);
   RenderProcess(out, gauges);
   return out;
+}
+
+void Metrics::RenderTimes(std::string& out) const {
+  Head(out, "rouse_ttft_seconds", "histogram",
+       "From a request's arrival to the departure of its first token.");
+  ttft_.Render(out, "rouse_ttft_seconds", "");
+  Head(out, "rouse_stage_seconds", "histogram",
+       "What requests waited for until their first token, by stage.");
+  for (const auto& [stage, histogram] : stages_) {
+    histogram.Render(out, "rouse_stage_seconds", "stage=\"" + stage + "\"");
+  }
+  Head(out, "rouse_load_seconds", "histogram", "Loads of the model that succeeded.");
+  load_.Render(out, "rouse_load_seconds", "");
 }
 
 void Metrics::RenderTiers(std::string& out, const Gauges& gauges) {

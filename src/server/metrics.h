@@ -78,6 +78,7 @@ class Metrics {
   std::string Render(const Gauges& gauges) const;
 
  private:
+  void RenderTimes(std::string& out) const;  // needs mutex_
   static void RenderTiers(std::string& out, const Gauges& gauges);
   static void RenderProcess(std::string& out, const Gauges& gauges);
 
