@@ -4,13 +4,18 @@
 #include <algorithm>
 #include <cstdio>
 #include <map>
+#include <nlohmann/json.hpp>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "base/terminal_text.h"
 #include "base/time.h"
+#include "base/units.h"
 #include "cli/commands.h"
 #include "cli/common.h"
+#include "os/boot.h"
+#include "os/process.h"
 #include "report/json.h"
 #include "report/terminal.h"
 #include "results/store.h"
@@ -43,6 +48,58 @@ std::string Row(const RunSummary& run, int columns) {
   return head + PadRight(FitText(what, std::max(left, kNameMin)), left) + counts;
 }
 
+// The process that measures, of this boot and still there.
+bool IsAlive(const results::RunProgress& progress) {
+  const Result<os::Boot> boot = os::ReadBoot(os::ProcRoot::Real());
+  if (!boot.ok() || boot->id.value_or("") != progress.boot_id) return false;
+  const Result<int64_t> ticks = os::ProcessStartTicks(static_cast<int>(progress.tool_pid));
+  return ticks.ok() && *ticks == progress.tool_start_ticks;
+}
+
+// Where a run stands that is being measured, or was until its tool was killed. Of the database
+// alone: nothing is asked of the tool or its server.
+std::string ProgressText(int64_t run, const results::RunProgress& progress) {
+  if (!IsAlive(progress)) {
+    return "its process " + std::to_string(progress.tool_pid) +
+           " is gone: rouse measure --resume " + std::to_string(run) + " goes on";
+  }
+  std::string text = std::to_string(progress.done) + " of " + std::to_string(progress.total) +
+                     " done, now " + progress.condition + ": " + progress.doing;
+  if (progress.until_wall_ns) {
+    text += ", until " + FormatWallTime(*progress.until_wall_ns).substr(11, 8) + " UTC";
+  }
+  return text + "; " + FormatDuration(progress.eta_ns) + " left";
+}
+
+std::optional<results::RunProgress> ProgressOf(results::Store& store, const RunSummary& run) {
+  if (run.status != "running") return std::nullopt;
+  const auto progress = store.LoadProgress(run.id);
+  return progress.ok() ? *progress : std::nullopt;
+}
+
+std::string ProgressLine(const RunSummary& run, const results::RunProgress& progress, int columns) {
+  return "      " + FitText(ProgressText(run.id, progress), columns - 6);
+}
+
+// The run's own line of JSON with what is in flight as "progress" (null when nothing is).
+std::string LineJson(const RunSummary& run, const std::optional<results::RunProgress>& progress) {
+  nlohmann::ordered_json json = nlohmann::ordered_json::parse(report::RunLineJson(run));
+  json["progress"] = nullptr;
+  if (!progress) return json.dump();
+  nlohmann::ordered_json now = {{"alive", IsAlive(*progress)},
+                                {"done", progress->done},
+                                {"total", progress->total},
+                                {"condition", progress->condition},
+                                {"doing", progress->doing}};
+  now["position"] = progress->position ? nlohmann::ordered_json(*progress->position) : nullptr;
+  now["until_wall_ns"] =
+      progress->until_wall_ns ? nlohmann::ordered_json(*progress->until_wall_ns) : nullptr;
+  now["updated_wall_ns"] = progress->updated_wall_ns;
+  now["eta_ns"] = progress->eta_ns;
+  json["progress"] = std::move(now);
+  return json.dump();
+}
+
 void Print(const std::vector<RunSummary>& runs, const CommonFlags& flags, const std::string& path) {
   if (flags.json) {
     std::printf("%s\n", report::RunListJson(runs).c_str());
@@ -60,8 +117,10 @@ void Print(const std::vector<RunSummary>& runs, const CommonFlags& flags, const 
 }
 
 // What of a run may change while one looks on.
-std::string Fingerprint(const RunSummary& run) {
-  return run.status + " " + std::to_string(run.attempts) + " " + std::to_string(run.failed);
+std::string Fingerprint(const RunSummary& run,
+                        const std::optional<results::RunProgress>& progress) {
+  return run.status + " " + std::to_string(run.attempts) + " " + std::to_string(run.failed) + " " +
+         std::to_string(progress ? progress->updated_wall_ns : 0);
 }
 
 // Prints a line for each run that is new or has changed, until the user says stop.
@@ -78,10 +137,13 @@ int Follow(results::Store& store, const CommonFlags& flags) {
       if (!runs.ok()) return Fail(runs.error());
       for (const RunSummary& run : *runs) {
         std::string& last = shown[run.id];
-        if (last == Fingerprint(run)) continue;
-        last = Fingerprint(run);
-        const std::string line = flags.json ? report::RunLineJson(run) : Row(run, columns);
+        const std::optional<results::RunProgress> progress = ProgressOf(store, run);
+        if (last == Fingerprint(run, progress)) continue;
+        last = Fingerprint(run, progress);
+        const std::string line = flags.json ? LineJson(run, progress) : Row(run, columns);
         std::printf("%s\n", line.c_str());
+        if (!progress || flags.json) continue;
+        std::printf("%s\n", ProgressLine(run, *progress, columns).c_str());
       }
       if (std::fflush(stdout) != 0) return 0;  // nobody reads any more
     }
@@ -116,7 +178,9 @@ int RunList(int argc, const char* const* argv) {
   std::string database;
   bool follow = false;
   app.add_option("--db", database, "The database (default: $ROUSE_DB or the user's own)");
-  app.add_flag("--follow", follow, "Go on and print a line whenever a run changes");
+  app.add_flag("--follow", follow,
+               "Go on and print a line whenever a run changes: which attempt it is in, what it "
+               "waits for and until when");
   AddCommonFlags(app, flags);
   app.footer("Example:\n  rouse list\n  rouse report 3\n");
   if (const auto status = ParseArguments(app, argc, argv)) return *status;

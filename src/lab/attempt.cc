@@ -1,6 +1,7 @@
 #include "lab/attempt.h"
 
 #include <algorithm>
+#include <array>
 #include <charconv>
 #include <cstdlib>
 #include <nlohmann/json.hpp>
@@ -35,6 +36,9 @@ constexpr int64_t kBurstLeadNs = 5 * kNsPerMs;
 constexpr std::string_view kSaltPlace = "{salt}";
 constexpr size_t kPlacedSaltDigits = 3;
 constexpr int64_t kIdleLookNs = 60 * kNsPerSecond;
+// Before an idle time a state that was not reached is set again after these.
+constexpr std::array<int64_t, 4> kStatePausesNs = {1 * kNsPerSecond, 5 * kNsPerSecond,
+                                                   30 * kNsPerSecond, 60 * kNsPerSecond};
 
 bool Interrupted(const AttemptContext& context) {
   return context.interrupt != nullptr && context.interrupt->load();
@@ -333,7 +337,7 @@ class Runner {
 
   // Steps 1 to 4; false when no request is to be sent (the outcome then says why).
   bool PrepareState() {
-    Result<Preparation> prepared = BringAbout(context_.states, condition_);
+    Result<Preparation> prepared = BringAboutPatiently();
     if (!prepared.ok()) {
       attempt_ = End(Outcome::kInterrupted, "interrupted while the state was set");
       return false;
@@ -379,6 +383,22 @@ class Runner {
     if (ballast || idle_ns > 0) return true;
     attempt_ = End(Outcome::kStateNotReached, lost);
     return false;
+  }
+
+  // Steps 1 and 2. Before an idle time there is no hurry, and what disturbs a state (another
+  // program drops the file's pages) mostly passes: a night must not lose attempt after attempt to a
+  // minute.
+  Result<Preparation> BringAboutPatiently() {
+    for (const int64_t pause_ns : kStatePausesNs) {
+      Result<Preparation> prepared = BringAbout(context_.states, condition_);
+      const bool again = prepared.ok() && !prepared->reached && !prepared->target_died &&
+                         condition_.idle_ns && !Interrupted(context_);
+      if (!again) return prepared;
+      attempt_.warnings.push_back({"state_set_again", prepared->why});
+      if (context_.states.on_step) context_.states.on_step("waiting to set the state again");
+      context_.states.clock.SleepFor(pause_ns);
+    }
+    return BringAbout(context_.states, condition_);
   }
 
   // Step 4. What can be told of the idle time is read on both sides of it.

@@ -276,6 +276,21 @@ TEST(Attempt, TouchesNothingWhileIdling) {
   EXPECT_EQ(bench.log[*touched.begin()], "send");
 }
 
+TEST(Attempt, SetsAStateAgainBeforeAnIdleTimeWhenSomebodyDisturbedIt) {
+  Bench bench(Ladder());
+  bench.page_cache.read_error = "busy";
+  const Attempt never = bench.Run("page cache cold");  // without an idle time: no second try
+  EXPECT_EQ(never.outcome, Outcome::kStateNotReached);
+  Bench idle(Ladder());
+  idle.target.never_ready = true;
+  int sleeps = 0;
+  idle.clock.on_sleep = [&] { idle.target.never_ready = ++sleeps < 2; };
+  const Attempt attempt = idle.Run("idle");
+  EXPECT_EQ(attempt.outcome, Outcome::kOk) << attempt.outcome_detail;
+  const auto is_again = [](const auto& each) { return each.code == "state_set_again"; };
+  EXPECT_EQ(std::count_if(attempt.warnings.begin(), attempt.warnings.end(), is_again), 2);
+}
+
 TEST(Attempt, EndsAnIdleTimeThatASuspendHasSpoiltWithinAMinute) {
   Bench bench(Ladder());
   AttemptContext context = bench.Context();
