@@ -63,12 +63,16 @@ std::string ProgressText(int64_t run, const results::RunProgress& progress) {
     return "its process " + std::to_string(progress.tool_pid) +
            " is gone: rouse measure --resume " + std::to_string(run) + " goes on";
   }
-  std::string text = std::to_string(progress.done) + " of " + std::to_string(progress.total) +
-                     " done, now " + progress.condition + ": " + progress.doing;
+  std::string text = std::to_string(progress.done) + "/" + std::to_string(progress.total) + " " +
+                     progress.condition + ": ";
   if (progress.until_wall_ns) {
-    text += ", until " + FormatWallTime(*progress.until_wall_ns).substr(11, 8) + " UTC";
+    // The end matters more than that nothing is touched until then.
+    text += progress.doing.substr(0, progress.doing.find(',')) + " until " +
+            FormatWallTime(*progress.until_wall_ns).substr(11, 8) + " UTC";
+  } else {
+    text += progress.doing;
   }
-  return text + "; " + FormatDuration(progress.eta_ns) + " left";
+  return text + ", " + FormatDuration(progress.eta_ns) + " left";
 }
 
 std::optional<results::RunProgress> ProgressOf(results::Store& store, const RunSummary& run) {

@@ -15,16 +15,19 @@
 #include "base/units.h"
 #include "cli/commands.h"
 #include "cli/common.h"
+#include "cli/measure_out.h"
 #include "cli/whole_file.h"
 #include "engine/engine.h"
 #include "lab/calibration.h"
 #include "lab/experiment.h"
+#include "lab/inhibit.h"
 #include "lab/leftovers.h"
 #include "lab/plan.h"
 #include "lab/plan_adapt.h"
 #include "lab/plan_schema.h"
 #include "lab/resume.h"
 #include "lab/schedule.h"
+#include "lab/storage_tiers.h"
 #include "lab/target.h"
 #include "models/catalog.h"
 #include "os/process.h"
@@ -52,11 +55,14 @@ struct MeasureFlags {
   std::vector<std::string> paths;
   std::string database;
   std::string html_file;
+  std::string out_folder;
   std::optional<std::string> resume;  // "" = the latest run
   std::string spread;
   bool print_plan = false;
   bool print_schema = false;
   bool dry_run = false;
+  bool yes = false;
+  bool inhibit_sleep = false;
   std::string command;  // as it was typed, to be typed again
 };
 
@@ -98,6 +104,11 @@ void AddFlags(CLI::App& app, MeasureFlags& flags) {
          "(which begins when there is none)")
       ->expected(0, 1)
       ->option_text("[RUN]");
+  app.add_option("--out", flags.out_folder,
+                 "Write plan.toml, report.json, attempts.csv and trace.json into this folder too");
+  app.add_flag("--yes", flags.yes, "Begin a run of more than an hour without asking");
+  app.add_flag("--inhibit-sleep", flags.inhibit_sleep,
+               "Keep the machine from suspending meanwhile (where systemd runs)");
   app.add_flag("--print-plan", flags.print_plan, "Print the plan, to edit it; run nothing");
   app.add_flag("--print-schema", flags.print_schema,
                "Print the JSON Schema of plan files, for editors; run nothing");
@@ -137,7 +148,11 @@ Result<lab::AdaptedPlan> ChoosePlan(const MeasureFlags& flags) {
   if (flags.plan_file.empty()) {
     ASSIGN_OR_RETURN(const lab::Preset preset,
                      lab::FindPreset(flags.preset.empty() ? "quick" : flags.preset));
-    return lab::PlanFromPreset(preset, Overrides(flags));
+    Result<lab::AdaptedPlan> adapted = lab::PlanFromPreset(preset, Overrides(flags));
+    if (adapted.ok() && preset.name == "storage") {
+      RETURN_IF_ERROR(lab::AddPathConditions(adapted->plan));
+    }
+    return adapted;
   }
   Result<lab::Plan> plan = lab::LoadPlan(flags.plan_file, Overrides(flags));
   // A plan that cannot be read is the command's fault, whatever the reason: nothing was run.
@@ -351,6 +366,39 @@ std::string HowToGoOn(const MeasureFlags& flags, const lab::ExperimentResult& re
          database + ".\nGo on with: " + flags.command;
 }
 
+// What the storage under each of the plan's paths gives by itself, as facts of the run.
+Status MeasureTiers(const lab::Plan& plan, Progress& progress,
+                    std::map<std::string, std::string>& facts) {
+  constexpr int64_t kLargest = 256'000'000;
+  for (const auto& [name, directory] : plan.target.paths) {
+    const auto uses = [&](const lab::Condition& each) { return each.path == name; };
+    if (std::none_of(plan.conditions.begin(), plan.conditions.end(), uses)) continue;
+    progress.Update("measuring the storage of " + name + " (" + directory + ")");
+    ASSIGN_OR_RETURN(
+        const lab::TierReport report,
+        lab::ProbeTier(directory, std::min(kLargest, ModelBytes(plan).value_or(kLargest)),
+                       [] { return InterruptRequested().load(); }));
+    facts.merge(lab::TierFacts(name, report));
+  }
+  return {};
+}
+
+// Somebody at a terminal is asked before an evening's work; scripts and resumed runs are not.
+bool MayBegin(const MeasureFlags& flags, const lab::Plan& plan, uint64_t seed) {
+  constexpr int64_t kAskAboveNs = 3600 * kNsPerSecond;
+  if (flags.yes || flags.resume || flags.common.json || isatty(STDIN_FILENO) == 0 ||
+      isatty(STDERR_FILENO) == 0) {
+    return true;
+  }
+  const std::vector<lab::ScheduledAttempt> schedule = lab::MakeSchedule(plan, seed);
+  const int64_t eta_ns = lab::EstimateRunNs(plan, schedule, ModelBytes(plan));
+  if (eta_ns <= kAskAboveNs) return true;
+  std::fprintf(stderr, "This takes about %s%s. Begin? [y/N] ", FormatDuration(eta_ns).c_str(),
+               lab::SessionsText(plan, schedule, ModelBytes(plan)).c_str());
+  const int answer = std::getchar();
+  return answer == 'y' || answer == 'Y';
+}
+
 int Measure(const MeasureFlags& flags, const lab::Plan& plan, uint64_t seed,
             std::optional<int64_t> resume_run) {
   // Of runs that were killed with all that cleans up after them: they would disturb this one.
@@ -367,8 +415,21 @@ int Measure(const MeasureFlags& flags, const lab::Plan& plan, uint64_t seed,
   Result<std::unique_ptr<lab::Target>> target = lab::MakeTarget(plan.target);
   if (!target.ok()) return Fail(target.error());
   const std::unique_ptr<lab::Sender> sender = lab::MakeSender();
+  os::Child inhibitor;
+  if (flags.inhibit_sleep) {
+    Result<os::Child> held = lab::InhibitSleep();
+    if (!held.ok()) return Fail(held.error());
+    inhibitor = *std::move(held);
+  }
   Progress progress(flags.common);
   progress.Line("Results go to " + *path);
+  std::map<std::string, std::string> facts;
+  if (plan.target.kind == lab::TargetKind::kBuiltin) facts = EngineFacts();
+  if (!resume_run) {
+    if (const Status tiers = MeasureTiers(plan, progress, facts); !tiers.ok()) {
+      return Fail(tiers.error());
+    }
+  }
   const lab::ExperimentEvents events = MakeEvents(plan, progress);
   const Result<lab::ExperimentResult> result =
       lab::RunExperiment(plan, seed, *store,
@@ -376,9 +437,7 @@ int Measure(const MeasureFlags& flags, const lab::Plan& plan, uint64_t seed,
                           .sender = *sender,
                           .page_cache = lab::RealPageCache(),
                           .clock = RealClock(),
-                          .environment = plan.target.kind == lab::TargetKind::kBuiltin
-                                             ? EngineFacts()
-                                             : std::map<std::string, std::string>(),
+                          .environment = facts,
                           .calibrate = true,
                           .resume_run = resume_run,
                           .loads = &lab::RealLoadMaker()},
@@ -392,6 +451,12 @@ int Measure(const MeasureFlags& flags, const lab::Plan& plan, uint64_t seed,
                                           report::PageJson(result->run, result->attempts)));
     if (!written.ok()) return Fail(written.error());
     progress.Line("wrote " + flags.html_file + "; open it in a browser");
+  }
+  if (!flags.out_folder.empty()) {
+    const Status written = WriteRunFolder(flags.out_folder, result->run, result->attempts);
+    if (!written.ok()) return Fail(written.error());
+    progress.Line("wrote plan.toml, report.json, attempts.csv and trace.json to " +
+                  flags.out_folder);
   }
   if (!result->failure.empty()) {
     return Fail(Error(ErrorCode::kState, "the target could not be measured: " + result->failure));
@@ -431,6 +496,9 @@ int RunMeasure(int argc, const char* const* argv) {
   if (flags.dry_run) return ShowDryRun(flags, *adapted, seed);
   if (!adapted->left_out.empty() && !flags.common.quiet) {
     std::fputs(("On this target:\n" + lab::LeftOutText(adapted->left_out)).c_str(), stderr);
+  }
+  if (!MayBegin(flags, *plan, seed)) {
+    return Fail(Error(ErrorCode::kInterrupted, "nothing was begun; --yes begins without asking"));
   }
   return Measure(flags, *plan, seed, run_id);
 }

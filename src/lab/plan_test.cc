@@ -558,10 +558,10 @@ TEST(Presets, AreAllValidPlansAndFoundByName) {
     EXPECT_EQ(plan.name, preset.name);
     EXPECT_FALSE(preset.summary.empty());
   }
-  EXPECT_EQ(
-      FindPreset("quik").error().message(),
-      "unknown preset \"quik\" (did you mean \"quick\"?); there are: quick, layers, idle, prompt, "
-      "load, kv");
+  EXPECT_EQ(FindPreset("quik").error().message(),
+            "unknown preset \"quik\" (did you mean \"quick\"?); there are: quick, layers, idle, "
+            "storage, prompt, "
+            "load, kv");
 }
 
 TEST(Presets, QuickIsTheLadderOfOneLayerAStep) {

@@ -21,6 +21,7 @@
 #include "report/sample.h"
 #include "report/terminal_contrast.h"
 #include "report/terminal_table.h"
+#include "report/tiers.h"
 #include "report/words.h"
 
 namespace rouse::report {
@@ -331,6 +332,7 @@ std::string RenderRun(const results::Run& run, std::span<const Attempt> attempts
   }
   if (!run.hypotheses.empty()) out += Hypotheses(judged, options);
   out += RenderClaim(run, attempts, options.columns);
+  out += RenderTiers(run, attempts);
   out += Failures(attempts, options.columns);
   out += Warnings(run, attempts, options.columns);
   const std::string proofs = Proofs(attempts, options.columns);

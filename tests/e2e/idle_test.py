@@ -1,6 +1,7 @@
 """The idle preset, scaled down to seconds: layers named after the idle time, the three words, runs that
 are cut in the midst of an idle time and go on, and looking on from a second process."""
 import json
+import os
 import re
 import signal
 import sqlite3
@@ -213,3 +214,20 @@ def test_two_commands_do_not_measure_one_run(start_measure, run_rouse, database)
     second = run_rouse(*IDLE, "--idle", "0s,20s", "--repeat", 1, "--resume", timeout=60)
     assert second.status == 3
     assert "is being measured right now" in second.stderr
+
+
+def test_out_writes_the_run_as_files(run_rouse, tmp_path):
+    folder = tmp_path / "a" / "b"
+    answer = run_rouse(*IDLE, "--idle", "0s", "--repeat", 1, "--out", folder, timeout=60)
+    assert answer.status == 0, answer.stderr
+    assert sorted(each.name for each in folder.iterdir()) == [
+        "attempts.csv", "plan.toml", "report.json", "trace.json"]
+    assert json.loads((folder / "report.json").read_text())["run"] == 1
+
+
+def test_inhibit_sleep_says_where_it_cannot(run_rouse):
+    if os.path.exists("/run/systemd/system"):
+        pytest.skip("systemd runs here")
+    answer = run_rouse(*IDLE, "--idle", "0s", "--inhibit-sleep")
+    assert answer.status == 3
+    assert "--inhibit-sleep needs systemd" in answer.stderr
