@@ -177,6 +177,13 @@ TEST_F(ModelServerTest, AllWhoWaitedForAFailedLoadAreToldAndTheNextOneTriesAgain
   EXPECT_EQ(Chat(kChat).status, 200);
 }
 
+TEST_F(ModelServerTest, WhoAsksAgainRightAfterAFailedLoadIsAnotherTry) {
+  control_->load_error = Error(ErrorCode::kExhausted, "no memory for --context");
+  Start({}, false);
+  for (int round = 0; round < 200; ++round) ASSERT_EQ(Chat(kChat).status, 503);
+  EXPECT_EQ(Metric("rouse_loads_total{result=\"failed\"}"), "200");
+}
+
 TEST_F(ModelServerTest, AFileThatWasWrittenToIsLoadedAnewWithAnotherEngine) {
   Start();
   EXPECT_EQ(Chat(kChat).status, 200);

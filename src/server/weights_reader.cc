@@ -25,7 +25,8 @@ bool HasEnded(const loader::Prefetcher& prefetcher) {
 WeightsReader::WeightsReader(std::vector<std::string> parts, bool enabled)
     : parts_(std::move(parts)), enabled_(enabled) {}
 
-WeightsReader::~WeightsReader() = default;
+// A reader that still ran could call back into what is being destroyed.
+WeightsReader::~WeightsReader() { End(); }
 
 void WeightsReader::Begin() {
   if (!enabled_) return;

@@ -219,7 +219,7 @@ std::optional<PreparedPrompt> Worker::Prepare(Job& job) {
         StopUnwantedLoad();
         return std::nullopt;
       }
-      const Status loaded = EndLoad();
+      const Status loaded = EndLoad(/*may_try_again=*/!again);
       // Files that were replaced meanwhile deserve another look, once.
       if (!loaded.ok() && changed_while_loading_ && !again) continue;
       if (!loaded.ok()) {
@@ -449,9 +449,13 @@ void Worker::StopUnwantedLoad() {
   static_cast<void>(EndLoad().ok());
 }
 
-Status Worker::EndLoad() {
+Status Worker::EndLoad(bool may_try_again) {
   CHECK(loading_);
   const Status status = TakeLoad();
+  if (!status.ok() && changed_while_loading_ && may_try_again) return status;
+  // Those who waited first: whoever is answered below may ask again, and that is another try.
+  const bool failed = !status.ok() && status.error().code() != ErrorCode::kInterrupted;
+  if (failed && !stopping_.stop_requested()) RefuseWaiting(FromEngineError(status.error()));
   for (const auto& writer : std::exchange(load_waiters_, {})) {
     writer->Send(status.ok()                  ? Success()
                  : stopping_.stop_requested() ? ErrorResponse(ShuttingDown())
@@ -515,7 +519,6 @@ Status Worker::TakeLoad() {
 void Worker::AfterFailedLoad(const Error& error) {
   if (stopping_.stop_requested()) return;  // those who wait are told why below
   if (error.code() == ErrorCode::kInterrupted) return;
-  RefuseWaiting(FromEngineError(error));
   if (const auto on_failed = std::exchange(on_first_load_failed_, nullptr)) on_failed(error);
 }
 

@@ -132,10 +132,12 @@ class Worker {
   void BeginLoad(bool by_request, std::optional<int64_t> prompt_tokens);
   // Waits for the load; false when `job`'s client goes before that.
   bool AwaitLoad(const Job& job);
-  // Takes the load's result in and answers those who asked for the load. Waits for its end.
-  Status EndLoad();
+  // Takes the load's result in and answers those who asked for the load; refuses those who wait
+  // when it failed. Waits for its end. `may_try_again`: not yet, when it failed since the files
+  // changed.
+  Status EndLoad(bool may_try_again = false);
   Status TakeLoad();
-  // Tells those who wait, and the owner when it was the first load.
+  // Tells the owner when it was the first load.
   void AfterFailedLoad(const Error& error);
   // Stops a load that nobody wants any more.
   void StopUnwantedLoad();

@@ -37,6 +37,9 @@ class Api:
         finally:
             connection.close()
 
+    def raw(self) -> socket.socket:
+        return socket.create_connection(("127.0.0.1", self.server.port), timeout=WAIT_S)
+
     def __call__(self, method: str, path: str, body=None) -> tuple[int, dict]:
         with self.response(method, path, body) as response:
             text = response.read().decode()
@@ -234,12 +237,14 @@ def test_unload_frees_the_weights_and_the_next_request_wakes_the_model(api):
     assert api("POST", "/models/unload", {"model": "smollm2-135m"}) == (200, {"success": True})
     unloaded = api("GET", "/state")[1]["models"][0]
     assert unloaded["layers"]["weights"] == unloaded["layers"]["context"] == "absent"
-    assert unloaded["layers"]["tokenizer"] == "ready" and unloaded["layers"]["prefix"] == "empty"
+    assert unloaded["layers"]["tokenizer"] == "ready" and unloaded["layers"]["prefix"] == "kept"
     status, health = api("GET", "/health")
     assert status == 503 and health["status"] == "unloaded"
     woken = api.chat(rouse_timeline=True)
     assert woken["choices"][0]["message"]["content"] == before
-    assert woken["usage"]["prompt_tokens_details"]["cached_tokens"] == 0
+    # The prefix was kept beside the weights.
+    usage = woken["usage"]
+    assert usage["prompt_tokens_details"]["cached_tokens"] == usage["prompt_tokens"] - 1
     stages = [segment["stage"] for segment in woken["rouse"]["segments"]]
     assert "runtime_init" in stages or "weights" in stages
     assert api("GET", "/health")[0] == 200
