@@ -172,7 +172,7 @@ int RunReport(int argc, const char* const* argv) {
                       ->option_text("[TABLE]"));
   forms.push_back(app.add_option(
       "--html", report_flags.html_file,
-      "Write a page for a browser: one file that needs nothing else (docs/report.md)"));
+      "Write a page for a browser: one file that needs nothing else (docs/report_page.md)"));
   forms.push_back(app.add_option("--trace", report_flags.trace_file,
                                  "Write a trace-event file of the attempts' timelines"));
   forms.push_back(app.add_flag("--benchstat", report_flags.benchstat,

@@ -1,4 +1,4 @@
-"""docs/report.md: the report page in a real browser, on real reports. What is drawn is held against
+"""docs/report_page.md: the report page in a real browser, on real reports. What is drawn is held against
 the JSON that the same binary prints; a hostile name, no attempt, one attempt, failures only and ten
 thousand attempts are pages too.
 
