@@ -465,8 +465,15 @@ Status Worker::EndLoad(bool may_try_again) {
 }
 
 Status Worker::TakeLoad() {
-  const auto report = engine_->FinishLoad();
+  Result<engine::LoadReport> report = engine_->FinishLoad();
   loading_ = false;
+  {
+    // A step may fail of being stopped before anybody looks at the stop.
+    const std::lock_guard lock(load_mutex_);
+    if (!report.ok() && load_stop_.stop_requested()) {
+      report = Error(ErrorCode::kInterrupted, "the load was stopped");
+    }
+  }
   const auto model = model_.load();
   LoadWindow window{load_started_, MonoNow(), {}};
   Status status = report.ok() ? Status() : Status(report.error());

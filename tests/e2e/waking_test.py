@@ -123,6 +123,9 @@ def test_fifty_first_requests_share_one_load(start_server):
 
 def test_a_client_that_goes_while_its_load_runs_leaves_a_clear_state(start_server, own_model):
     api = serve(start_server, "--model", own_model, "--load", "lazy")
+    until = time.monotonic() + WAIT_S
+    while api("GET", "/health")[1]["status"] != "unloaded":  # "starting", right after it listens
+        assert time.monotonic() < until
     for _ in range(5):
         with api.response("POST", "/models/unload", MODEL) as response:
             assert response.status == 200
