@@ -352,7 +352,7 @@ std::string ShellWord(std::string_view word) {
 // The command itself, and --resume: it serves every further evening as well.
 std::string CommandToGoOn(int argc, const char* const* argv, bool resumes) {
   std::string text = "rouse measure";
-  for (int i = 1; i < argc; ++i) text += " " + ShellWord(argv[i]);
+  for (int i = 0; i < argc; ++i) text += " " + ShellWord(argv[i]);  // without the program
   return resumes ? text : text + " --resume";
 }
 

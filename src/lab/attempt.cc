@@ -392,7 +392,8 @@ class Runner {
     for (const int64_t pause_ns : kStatePausesNs) {
       Result<Preparation> prepared = BringAbout(context_.states, condition_);
       const bool again = prepared.ok() && !prepared->reached && !prepared->target_died &&
-                         condition_.idle_ns && !Interrupted(context_);
+                         condition_.idle_ns.value_or(0) > 0 && !scheduled_.prime &&
+                         !Interrupted(context_);
       if (!again) return prepared;
       attempt_.warnings.push_back({"state_set_again", prepared->why});
       if (context_.states.on_step) context_.states.on_step("waiting to set the state again");
