@@ -178,7 +178,9 @@ Result<lab::AdaptedPlan> PlanToGoOnWith(const MeasureFlags& flags, std::optional
   if (!store.ok() && store.error().code() == ErrorCode::kNotFound)
     return plan;  // the first evening
   if (!store.ok()) return store.error();
-  ASSIGN_OR_RETURN(run_id, lab::UnfinishedRunOf(*store, plan.plan));
+  Result<std::optional<int64_t>> unfinished = lab::UnfinishedRunOf(*store, plan.plan);
+  if (!unfinished.ok()) return unfinished.error();
+  run_id = *unfinished;
   return plan;
 }
 

@@ -34,7 +34,7 @@ constexpr const char* kSwapIn = "idle_swap_in_bytes";
 constexpr const char* kSwapOut = "idle_swap_out_bytes";
 constexpr const char* kPressure = "idle_psi_memory_full_us";
 
-const std::string kDamonPath = "sys/module/damon_reclaim/parameters/";
+constexpr std::string_view kDamonPath = "sys/module/damon_reclaim/parameters/";
 
 int64_t OwnCpuNs() {
   rusage usage{};
@@ -69,7 +69,8 @@ void ReadMemory(const os::ProcRoot& root, IdleSnapshot& snapshot) {
   Put(snapshot, kProactive, bytes(counts.reclaimed_proactively_pages), reason);
   Put(snapshot, kSwapIn, bytes(counts.swapped_in_pages), reason);
   Put(snapshot, kSwapOut, bytes(counts.swapped_out_pages), reason);
-  Put(snapshot, kDamon, os::ReadNumberFile(root, kDamonPath + "bytes_reclaimed_regions"),
+  Put(snapshot, kDamon,
+      os::ReadNumberFile(root, std::string(kDamonPath) + "bytes_reclaimed_regions"),
       "this kernel has no DAMON reclaim");
   const Result<os::Psi> psi = os::ReadPsi(root, os::PsiResource::kMemory);
   Put(snapshot, kPressure, psi.ok() ? psi->full.total_us : std::nullopt,
@@ -242,10 +243,12 @@ std::string AllNotReached(const results::LayerReadings& readings) {
 }
 
 std::string DamonReclaim(const os::ProcRoot& root) {
-  const std::optional<std::string> enabled = os::ReadTextFile(root, kDamonPath + "enabled");
+  const std::optional<std::string> enabled =
+      os::ReadTextFile(root, std::string(kDamonPath) + "enabled");
   if (enabled) {
     if (*enabled != "Y") return "off";
-    const std::optional<int64_t> age_us = os::ReadNumberFile(root, kDamonPath + "min_age");
+    const std::optional<int64_t> age_us =
+        os::ReadNumberFile(root, std::string(kDamonPath) + "min_age");
     return age_us ? "on, after " + FormatDuration(*age_us * kNsPerUs) + " of idleness" : "on";
   }
   return root.Read("sys/kernel/mm/damon/admin/kdamonds/nr_kdamonds").ok()

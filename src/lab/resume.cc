@@ -49,7 +49,7 @@ std::string SessionsText(const Plan& plan, const std::vector<ScheduledAttempt>& 
   const int64_t sessions = CountSessions(plan, schedule, model_bytes);
   if (sessions < 2) return "";
   // What fits into a night is a night.
-  const bool nights = *plan.session_ns >= 6 * 3600 * kNsPerSecond;
+  const bool nights = *plan.session_ns >= int64_t{6} * 3600 * kNsPerSecond;
   return ", in " + std::to_string(sessions) + (nights ? " nights" : " sessions") + " of at most " +
          FormatDuration(*plan.session_ns);
 }

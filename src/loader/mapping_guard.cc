@@ -36,8 +36,9 @@ void OnSigbus(int number, siginfo_t* info, void* context) {
     uintptr_t noted = slot.broken_at.load();
     while ((noted == 0 || page < noted) && !slot.broken_at.compare_exchange_weak(noted, page)) {
     }
-    void* const zeros = mmap(reinterpret_cast<void*>(page), end - page, PROT_READ,
-                             MAP_FIXED | MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    auto* const at = static_cast<char*>(info->si_addr) - (address - page);
+    void* const zeros =
+        mmap(at, end - page, PROT_READ, MAP_FIXED | MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (zeros != MAP_FAILED) return;
   }
   // Not ours. As before: hand on, or let the kernel end the process when the access is tried again.

@@ -54,7 +54,7 @@ class PrefetcherImpl : public Prefetcher {
   explicit PrefetcherImpl(Options options)
       : options_(std::move(options)),
         pacer_(os::ProcRoot::Real(), RealClock()),
-        mappings_(std::move(options_.mappings)) {
+        mappings_(options_.mappings) {
     report_.started = MonoNow();
     thread_ = std::thread([this] {
       pthread_setname_np(pthread_self(), "rouse-reader");

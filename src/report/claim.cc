@@ -158,9 +158,9 @@ Json BoundJson(const std::optional<stats::ClaimBound>& bound) {
 
 Json EstimateJson(const stats::Estimate& estimate) {
   if (estimate.kind == stats::Estimate::Kind::kNone) return nullptr;
-  const Json value = std::llround(estimate.value);
-  if (estimate.kind == stats::Estimate::Kind::kAtLeast) return {{"at_least", value}};
-  return value;
+  const long long rounded = std::llround(estimate.value);
+  if (estimate.kind == stats::Estimate::Kind::kAtLeast) return {{"at_least", rounded}};
+  return rounded;
 }
 
 Json LayersJson(const std::string& condition, std::span<const Attempt> attempts) {

@@ -15,7 +15,6 @@ namespace rouse::report {
 namespace {
 
 using results::Metric;
-using results::Warning;
 using stats::Estimate;
 using stats::Interval;
 using stats::Shift;

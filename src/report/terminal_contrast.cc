@@ -220,7 +220,7 @@ LadderRow RowOf(const results::Run& run, std::span<const Attempt> attempts,
     row.words = "cannot be told: " + (shift.value ? "too many attempts failed" : shift.reason);
     return row;
   }
-  row.cost = *shift.value;
+  row.cost = shift.value;
   if (shift.ci) row.ci = *shift.ci;
   if (!row.ci) row.words = "no interval: " + shift.reason;
   const auto find = [&](const std::string& name) -> const ConditionAttempts& {

@@ -1,6 +1,6 @@
-"""docs/report_page.md: the report page in a real browser, on real reports. What is drawn is held against
-the JSON that the same binary prints; a hostile name, no attempt, one attempt, failures only and ten
-thousand attempts are pages too.
+"""docs/report_page.md: the report page in a real browser, on real reports. What is drawn is held
+against the JSON that the same binary prints; a hostile name, no attempt, one attempt, failures only
+and ten thousand attempts are pages too.
 
 Needs Node with web/'s packages (ROUSE_NODE, ROUSE_NODE_MODULES) and Debian's Chromium; ./dev test
 gives them, outside of it web/node_modules is used when it is there."""

@@ -1,5 +1,5 @@
-"""The idle preset, scaled down to seconds: layers named after the idle time, the three words, runs that
-are cut in the midst of an idle time and go on, and looking on from a second process."""
+"""The idle preset, scaled down to seconds: layers named after the idle time, the three words, runs
+that are cut in the midst of an idle time and go on, and looking on from a second process."""
 import json
 import os
 import re

@@ -1,4 +1,5 @@
-"""The storage preset, scaled down: the same cold start from a directory on disk and from a RAM disk."""
+"""The storage preset, scaled down: the same cold start from a directory on disk and from a RAM
+disk."""
 import os
 import shutil
 import uuid

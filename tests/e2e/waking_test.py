@@ -1,5 +1,5 @@
-"""`rouse serve` between ready and unloaded: sleep, waking, many first requests, and model files that
-change, break or do not fit into memory while they are in use."""
+"""`rouse serve` between ready and unloaded: sleep, waking, many first requests, and model files
+that change, break or do not fit into memory while they are in use."""
 import json
 import os
 import shutil
