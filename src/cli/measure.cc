@@ -178,9 +178,7 @@ Result<lab::AdaptedPlan> PlanToGoOnWith(const MeasureFlags& flags, std::optional
   if (!store.ok() && store.error().code() == ErrorCode::kNotFound)
     return plan;  // the first evening
   if (!store.ok()) return store.error();
-  Result<std::optional<int64_t>> unfinished = lab::UnfinishedRunOf(*store, plan.plan);
-  if (!unfinished.ok()) return unfinished.error();
-  run_id = *unfinished;
+  ASSIGN_OR_RETURN(run_id, lab::UnfinishedRunOf(*store, plan.plan));
   return plan;
 }
 
@@ -196,7 +194,7 @@ Result<lab::AdaptedPlan> StoredPlan(const MeasureFlags& flags, std::optional<int
       return Error(ErrorCode::kUsage,
                    "measure: --resume takes the number of a run, not \"" + *flags.resume + "\"");
     }
-    run_id = *number;
+    run_id = number;
   }
   ASSIGN_OR_RETURN(const results::Run run, store.LoadRun(*run_id));
   const std::string title = "the plan of run " + std::to_string(*run_id);
