@@ -71,8 +71,8 @@ def evict(model):
 
 def load(model, reader):
     """Loads the file in a new process, as far as it goes without a request."""
-    command = [str(ROUSE), "serve", "--model", str(model), "--host", "127.0.0.1", "--port", "{port}",
-               "--context", "2048", "--load", "eager", "--reader", reader]
+    command = [str(ROUSE), "serve", "--model", str(model), "--host", "127.0.0.1",
+               "--port", "{port}", "--context", "2048", "--load", "eager", "--reader", reader]
     with started(command, {}, Path(os.devnull)) as port:
         while True:
             models = json.loads(call(port, "GET", "/state")[1]).get("models")
@@ -113,7 +113,8 @@ def high_water(pid):
     for each in tree:
         for task in Path(f"/proc/{each}/task").iterdir():
             tree += map(int, (task / "children").read_text().split())
-    lines = [line for each in tree for line in Path(f"/proc/{each}/status").read_text().splitlines()]
+    lines = [line for each in tree
+             for line in Path(f"/proc/{each}/status").read_text().splitlines()]
     return sum(int(line.split()[1]) * 1024 for line in lines if line.startswith("VmHWM"))
 
 
@@ -131,7 +132,7 @@ def peak(arm):
 
 def summary(rows, peaks):
     if rows:
-        print("| beside the decoding llama-server | its tokens/s, median | against nothing, paired |")
+        print("| beside the decoding llama-server | its tokens/s, median | against nothing |")
         print("|---|---|---|")
         for what in ("nothing", "reader on", "reader off"):
             rates = [row[what]["tokens_per_s"] for row in rows]
@@ -154,9 +155,9 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
     parser.add_argument("--rounds", type=int, default=10)
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--model", type=Path, help="the file that is loaded (default: synthetic 1B)")
+    parser.add_argument("--model", type=Path, help="what is loaded (default: synthetic 1B)")
     parser.add_argument("--results", type=Path, default=Path("bench/results/side_effects.jsonl"))
-    parser.add_argument("--smoke", action="store_true", help="the real model, one round, no results")
+    parser.add_argument("--smoke", action="store_true", help="the real model, one round")
     options = parser.parse_args()
     rng = random.Random(options.seed)
     with tempfile.TemporaryDirectory(dir=CACHE, prefix="side-effects-") as scratch:
