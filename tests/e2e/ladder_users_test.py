@@ -51,10 +51,10 @@ def big_file(nobody) -> Path:
     return file
 
 
-def measured(nobody, file, conditions: str, status=0) -> dict:
+def measured(nobody, file, conditions: str, target="context = 256\n", status=0) -> dict:
     plan = nobody.home / "plan.toml"
     plan.write_text('[experiment]\nname = "ladder"\nrepeat = 1\nmax_tokens = 4\n'
-                    f'[target]\nmodel = "{file}"\ncontext = 256\n' + conditions)
+                    f'[target]\nmodel = "{file}"\n{target}' + conditions)
     answer = nobody("measure", plan, "--json")
     assert answer.returncode == status, answer.stderr[-3000:]
     return {each["condition"]: each for each in json.loads(answer.stdout)["attempts"]
@@ -133,6 +133,67 @@ def test_an_owner_without_privilege_sets_and_proves_every_layer(nobody, big_file
     for load in ("cpu", "disk", "requests"):
         assert reached(attempts[load], "background", "state_after")["value"] == load
     # Evidence of its own processes needs no privilege.
+    assert attempts["cold"]["counters"]["target_read_bytes"] >= MODEL_BYTES / 2
+    assert attempts["new"]["counters"]["target_read_bytes"] <= MODEL_BYTES / 10
+
+
+LLAMA_SERVER_LADDER = """
+[[condition]]
+name = "warm"
+[[condition]]
+name = "hit"
+base = "warm"
+state = { prefix_cache = "hit" }
+[[condition]]
+name = "new"
+base = "warm"
+state = { process = "new", model = "unloaded" }
+compound = true
+[[condition]]
+name = "half"
+base = "new"
+state = { page_cache = 0.5 }
+[[condition]]
+name = "cold"
+base = "new"
+state = { page_cache = "cold" }
+[[condition]]
+name = "pressure"
+base = "warm"
+state = { memory_pressure = "64MiB" }
+[[condition]]
+name = "cpu"
+base = "warm"
+state = { background = "cpu" }
+[[condition]]
+name = "disk"
+base = "warm"
+state = { background = "disk" }
+[[condition]]
+name = "requests"
+base = "warm"
+state = { background = "requests" }
+"""
+
+
+@pytest.mark.timeout(300)
+def test_an_owner_without_privilege_does_so_on_llama_server(nobody, big_file, llama_server):
+    binary = nobody.home / "llama-server"
+    binary.write_bytes(llama_server.read_bytes())
+    binary.chmod(0o755)
+    attempts = measured(nobody, big_file, LLAMA_SERVER_LADDER, target=(
+        f'kind = "command"\ncommand = "{binary} -m {{model}} --port {{port}} -c 256 -np 1 '
+        f'--fit off --no-warmup --no-ui"\nmodel_file = "{big_file}"\n'))
+    assert reached(attempts["warm"], "page_cache")["value"] >= 0.99
+    assert reached(attempts["cold"], "page_cache")["value"] <= 0.01
+    assert abs(reached(attempts["half"], "page_cache")["value"] - 0.5) <= 0.02
+    assert attempts["hit"]["tokens"]["cached"] >= attempts["hit"]["tokens"]["prompt"] - 1
+    assert attempts["warm"]["tokens"]["cached"] < attempts["warm"]["tokens"]["prompt"] / 2
+    for name in ("new", "half", "cold"):
+        assert reached(attempts[name], "process", "state_after")["value"] == "new"
+    assert int(reached(attempts["pressure"], "memory_pressure")["value"]) >= 64 << 20
+    for load in ("cpu", "disk", "requests"):
+        assert reached(attempts[load], "background", "state_after")["value"] == load
     assert attempts["cold"]["counters"]["target_read_bytes"] >= MODEL_BYTES / 2
     assert attempts["new"]["counters"]["target_read_bytes"] <= MODEL_BYTES / 10
 
