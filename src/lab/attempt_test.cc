@@ -325,6 +325,19 @@ TEST(Attempt, KeepsAnAnswerDuringWhichTheMachineWasSuspendedAsInterrupted) {
   EXPECT_TRUE(attempt.ttft_ns.has_value()) << "what was seen of it stays";
 }
 
+TEST(Attempt, StoresHowLongTheServerTookToListenAndToAnswerThePrimer) {
+  Bench bench(Ladder());
+  bench.target.ready_after_ns = 312 * kNsPerMs;
+  const Attempt started = bench.Run("warm");
+  EXPECT_EQ(started.outcome, Outcome::kOk) << started.outcome_detail;
+  EXPECT_THAT(
+      Reading(started.state_before, "model").detail,
+      AllOf(HasSubstr("listened 312 ms after its start"), HasSubstr("answered the primer in ")));
+  const Attempt running = bench.Run("warm");
+  EXPECT_THAT(Reading(running.state_before, "model").detail,
+              AllOf(Not(HasSubstr("listened")), HasSubstr("answered the primer in ")));
+}
+
 TEST(Attempt, TakesALayerLostWhileIdlingAsAFinding) {
   Bench bench(Ladder());
   bench.clock.on_sleep = [&] {

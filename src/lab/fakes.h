@@ -59,7 +59,10 @@ class FakeTarget : public Target {
   Status WaitReady(MonoTime deadline) override {
     log_.push_back("wait ready");
     if (!alive) return Error(ErrorCode::kState, "the server " + exit_text + "; " + log_tail);
-    if (!never_ready) return {};
+    if (!never_ready) {
+      clock_.now = clock_.now + ready_after_ns;
+      return {};
+    }
     clock_.now = deadline;
     return Error(ErrorCode::kTimeout, "the server did not become ready in time");
   }
@@ -135,6 +138,7 @@ class FakeTarget : public Target {
   std::string exit_text;
   std::string log_tail;
   bool never_ready = false;
+  int64_t ready_after_ns = 0;
   bool unload_hangs = false;
 
  private:

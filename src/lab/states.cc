@@ -10,7 +10,7 @@
 #include "lab/factor_proofs.h"
 #include "lab/mapped_memory.h"
 #include "lab/targets.h"
-#include "os/process_tree_counters.h"
+#include "os/proc_root.h"
 
 namespace rouse::lab {
 namespace {
@@ -22,7 +22,6 @@ constexpr int64_t kLayerLimitNs = 30 * kNsPerSecond;
 constexpr int64_t kStopLimitNs = 20 * kNsPerSecond;
 constexpr int64_t kEvictLimitNs = 5 * kNsPerSecond;
 constexpr int64_t kRetryNs = 50 * kNsPerMs;
-constexpr int64_t kQuietWindowNs = 20 * kNsPerMs;
 
 // The contract's bounds of page_cache.
 constexpr double kWarmAtLeast = 0.99;
@@ -168,7 +167,10 @@ class Builder {
       context_.running_args = condition_.target_args;
       context_.running_path = condition_.path;
       const Status ready = context_.target.WaitReady(In(context_.plan.timeout_ns));
-      if (ready.ok()) return std::nullopt;
+      if (ready.ok()) {
+        listened_after_ns_ = context_.clock.Now() - *spawned;
+        return std::nullopt;
+      }
       why = ready.error().message();
       if (context_.target.LogTail().find("in use") == std::string::npos) break;
     }
@@ -266,6 +268,25 @@ class Builder {
     return forgotten.ok() ? Why() : Why(forgotten.error().message());
   }
 
+  // The first one's time is kept: of a server that was just started it is the rest of its start.
+  Result<PrimerReport> SendPrimer(const SendSetup& setup) {
+    const MonoTime begin = context_.clock.Now();
+    Result<PrimerReport> sent = context_.send_primer(setup);
+    if (sent.ok() && !primer_ns_) primer_ns_ = context_.clock.Now() - begin;
+    return sent;
+  }
+
+  // "listened 312 ms after its start, answered the primer in 141 ms"
+  std::string ReadinessText() const {
+    std::string text;
+    if (listened_after_ns_) {
+      text = "listened " + FormatDuration(*listened_after_ns_) + " after its start";
+    }
+    if (!primer_ns_) return text;
+    return text + (text.empty() ? "" : ", ") + "answered the primer in " +
+           FormatDuration(*primer_ns_);
+  }
+
   Why PrimeEmpty() {
     if (preparation_.setup.forbid_prefix) return PrimeOther(nullptr);
     // What the template puts before the salt is told by the second of two prompts whose salts
@@ -282,7 +303,7 @@ class Builder {
   Why PrimeOther(std::optional<int64_t>* most_cached) {
     SendSetup other = preparation_.setup;
     other.salt_text = SaltText(context_.next_salt());
-    const Result<PrimerReport> sent = context_.send_primer(other);
+    const Result<PrimerReport> sent = SendPrimer(other);
     if (!sent.ok()) return "the primer failed: " + sent.error().message();
     if (most_cached != nullptr && sent->cached_tokens) {
       *most_cached = std::max(most_cached->value_or(0), *sent->cached_tokens);
@@ -292,7 +313,7 @@ class Builder {
 
   // The second of two equal primers proves what the request will find.
   Why PrimeHit() {
-    const Result<PrimerReport> first = context_.send_primer(preparation_.setup);
+    const Result<PrimerReport> first = SendPrimer(preparation_.setup);
     if (!first.ok()) return "the primer failed: " + first.error().message();
     const Result<PrimerReport> second = context_.send_primer(preparation_.setup);
     if (!second.ok()) return "the second primer failed: " + second.error().message();
@@ -340,6 +361,7 @@ class Builder {
       reading.proof = "it answered the primer";
       reading.reached = IsLoaded(condition_);
     }
+    if (reading.reached == true && reading.detail.empty()) reading.detail = ReadinessText();
     preparation_.readings[Name(Layer::kModel)] = reading;
   }
 
@@ -390,6 +412,8 @@ class Builder {
   Preparation preparation_;
   std::optional<PrimerReport> hit_;
   bool started_ = false;
+  std::optional<int64_t> listened_after_ns_;  // of a server that was started for this attempt
+  std::optional<int64_t> primer_ns_;
 };
 
 LayerReading ReadPageCache(StateContext& context, const Condition& condition) {
@@ -528,24 +552,6 @@ LayerReading JudgeConnection(const Condition& condition, const results::Attempt&
 
 Result<Preparation> BringAbout(StateContext& context, const Condition& condition) {
   return Builder(context, condition).Run();
-}
-
-bool WaitForQuiet(StateContext& context, int64_t limit_ns) {
-  const std::vector<int> tree = context.target.Tree();
-  if (tree.empty()) return true;
-  const os::ProcRoot& root = os::ProcRoot::Real();
-  const MonoTime deadline = context.clock.Now() + limit_ns;
-  std::optional<int64_t> before = os::ReadProcessTreeCounters(root, tree).cpu_ns;
-  while (before) {
-    const MonoTime from = context.clock.Now();
-    context.clock.SleepFor(kQuietWindowNs);
-    const std::optional<int64_t> now = os::ReadProcessTreeCounters(root, tree).cpu_ns;
-    if (!now) return true;
-    if ((*now - *before) * 10 < context.clock.Now() - from) return true;
-    if (context.clock.Now() >= deadline) return false;
-    before = now;
-  }
-  return true;
 }
 
 LayerReadings ReadWithoutContact(StateContext& context, const Condition& condition,
