@@ -14,6 +14,7 @@
 #include "lab/factors.h"
 #include "lab/plan_internal.h"
 #include "lab/targets.h"
+#include "wire/url.h"
 
 namespace rouse::lab {
 namespace {
@@ -271,6 +272,13 @@ Status OverrideTarget(const PlanOverrides& overrides, TargetSpec& target) {
                                           " is neither builtin, a URL such as "
                                           "http://127.0.0.1:8080, KIND:URL such as "
                                           "ollama:http://127.0.0.1:11434, nor cmd:COMMAND");
+    }
+    if (!target.url.empty()) {
+      const Result<wire::Url> url = wire::ParseUrl(target.url);
+      if (!url.ok()) {
+        return Error(ErrorCode::kUsage,
+                     "--target " + TomlString(text) + ": " + url.error().message());
+      }
     }
   }
   if (overrides.model) target.model = *overrides.model;

@@ -8,6 +8,7 @@
 #include "lab/plan_section.h"
 #include "lab/targets.h"
 #include "wire/request.h"
+#include "wire/url.h"
 
 namespace rouse::lab {
 namespace {
@@ -151,6 +152,13 @@ Status SetPaths(const KeyValue& value, const Place& place, TargetSpec& spec) {
   return {};
 }
 
+Status SetUrl(const KeyValue& value, const Place& place, TargetSpec& spec) {
+  const Result<wire::Url> url = wire::ParseUrl(value.text);
+  if (!url.ok()) return place.Fail(": " + url.error().message());
+  spec.url = value.text;
+  return {};
+}
+
 const std::array<Key<TargetSpec>, 11> kTargetKeys{{
     {{.name = "kind",
       .type = KeyType::kChoice,
@@ -184,7 +192,7 @@ const std::array<Key<TargetSpec>, 11> kTargetKeys{{
       .meaning = "base or endpoint of a server that runs already",
       .needed = "\"http://127.0.0.1:8080\"",
       .scope = KeyScope::kUrl},
-     Text<&TargetSpec::url>},
+     SetUrl},
     {{.name = "api",
       .type = KeyType::kChoice,
       .meaning = "the format of the requests",

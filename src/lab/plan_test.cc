@@ -94,6 +94,9 @@ const std::vector<BadPlan> kBadPlans = {
      "plan.toml:3: [target] needs \"url\": \"http://127.0.0.1:8080\""},
     {Head("[target]\nkind = \"builtin\"\nurl = \"http://x\"\n"),
      "plan.toml:5: \"url\" in [target] has no meaning for kind \"builtin\""},
+    {Head("[target]\nkind = \"url\"\nurl = \"htp://x\"\n"),
+     "plan.toml:5: \"url\" in [target]: a URL begins with http://, https://, unix: or http+unix:// "
+     "(for instance http://127.0.0.1:8080)"},
     {Head("[target]\nkind = \"url\"\nurl = \"http://x\"\nargs = [\"-v\"]\n"),
      "plan.toml:6: \"args\" in [target] has no meaning for kind \"url\""},
     {Head("[target]\nkind = \"url\"\nurl = \"http://x\"\napi = \"openai\"\n"),
