@@ -7,6 +7,7 @@ Printed: one JSON line per measurement and a table.
 
     ./dev bench report_page                    10,000 attempts, about two minutes
     ./dev bench report_page --attempts 1000 --rounds 9
+    ./dev bench report_page --smoke            50 attempts, once
 """
 import argparse
 import json
@@ -65,7 +66,12 @@ def main() -> int:
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--keep", type=Path, help="copy the page there")
+    parser.add_argument("--smoke", action="store_true", help="50 attempts, once")
     given = parser.parse_args()
+    if given.smoke:
+        given.attempts, given.rounds = 50, 1
+    if not (NODE and Path(MODULES).is_dir()):
+        sys.exit("report_page: no Node with web/'s packages; ./dev bench report_page has them")
     lines, values = [], {"written": [], "usable": [], "drawn": [], "filter": []}
 
     def note(what: str, ms: float, **more) -> None:

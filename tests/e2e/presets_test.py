@@ -199,7 +199,11 @@ def test_prompt_fits_a_line_through_the_lengths(run_rouse):
     assert hit_slope < lines["empty"]["slope_ns_per_token"]["median"] / 4
     cold = report["prompt_summary"]["cold_start"]
     assert cold["condition"] == "128 tokens, process new"
-    assert cold["overtaken_at_tokens"] > 0
+    # A start that costs nothing beside the noise is overtaken nowhere.
+    if cold["added_ns"]["median"] > 0:
+        assert cold["overtaken_at_tokens"] > 0
+    else:
+        assert cold["overtaken_at_tokens"] is None
 
 
 def test_load_sends_bursts_and_keeps_another_model_busy(run_rouse):
