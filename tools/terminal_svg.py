@@ -224,6 +224,7 @@ width="{width:.0f}" height="{height:.0f}" role="img" aria-labelledby="title word
 <rect x="0.5" y="0.5" width="{width - 1:.0f}" height="{height - 1:.0f}" rx="9" fill="{GROUND}" \
 stroke="{FRAME}"/>
 {dots}
+<style>text{{white-space:pre}}</style>
 <g xml:space="preserve" font-family="{FONT}" font-size="{FONT_SIZE}" fill="{TEXT}">
 {body}
 </g>
