@@ -261,7 +261,9 @@ class Bench:
         told = self.measure(name, self.write_plan(name, target, conditions),
                             not self.options.smoke)
         self.store(told, lambda condition: condition.split(" ", 1), 0)
-        self.raw.add([{"kind": "environment", "model": self.name, **told["environment"]}])
+        # Raw data are kept with the project: what the file is called, not where this machine has it.
+        self.raw.add([{"kind": "environment", "model": self.name, **told["environment"],
+                       "model_file": self.file.name}])
 
     def run_woken(self, arm, number: int) -> None:
         if arm.kind == "builtin":
