@@ -261,7 +261,7 @@ class Bench:
         told = self.measure(name, self.write_plan(name, target, conditions),
                             not self.options.smoke)
         self.store(told, lambda condition: condition.split(" ", 1), 0)
-        # Raw data are kept with the project: what the file is called, not where this machine has it.
+        # Raw data are kept with the project: what the file is called, not where it lies here.
         self.raw.add([{"kind": "environment", "model": self.name, **told["environment"],
                        "model_file": self.file.name}])
 
