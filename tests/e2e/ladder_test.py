@@ -14,6 +14,7 @@ import time
 from pathlib import Path
 
 import pytest
+from ladder_loads import LOADS
 
 MODEL_BYTES = 250_000_000
 MEASURE_TIMEOUT_S = 280
@@ -21,33 +22,6 @@ NOBODY = 65534
 BALLAST_BYTES = 64 << 20
 
 as_root = pytest.mark.skipif(os.geteuid() != 0, reason="needs root to become another user")
-
-LOADS = """
-[[condition]]
-name = "memory pressure"
-base = "warm"
-state = { memory_pressure = "64MiB" }
-[[condition]]
-name = "cpu"
-base = "warm"
-state = { background = "cpu" }
-[[condition]]
-name = "disk"
-base = "warm"
-state = { background = "disk" }
-[[condition]]
-name = "requests"
-base = "warm"
-state = { background = "requests" }
-[[condition]]
-name = "kept"
-base = "warm"
-state = { connection = "reused" }
-[[condition]]
-name = "hit"
-base = "warm"
-state = { prefix_cache = "hit" }
-"""
 
 
 @pytest.fixture(scope="session")

@@ -6,6 +6,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
+from ladder_loads import LOADS
 
 MODEL_BYTES = 250_000_000
 NOBODY = 65534
@@ -72,14 +73,6 @@ LADDER = """
 [[condition]]
 name = "warm"
 [[condition]]
-name = "kept"
-base = "warm"
-state = { connection = "reused" }
-[[condition]]
-name = "hit"
-base = "warm"
-state = { prefix_cache = "hit" }
-[[condition]]
 name = "unloaded"
 base = "warm"
 state = { model = "unloaded" }
@@ -95,23 +88,7 @@ state = { process = "new" }
 name = "cold"
 base = "new"
 state = { page_cache = "cold" }
-[[condition]]
-name = "pressure"
-base = "unloaded"
-state = { memory_pressure = "64MiB" }
-[[condition]]
-name = "cpu"
-base = "warm"
-state = { background = "cpu" }
-[[condition]]
-name = "disk"
-base = "warm"
-state = { background = "disk" }
-[[condition]]
-name = "requests"
-base = "warm"
-state = { background = "requests" }
-"""
+""" + LOADS
 
 
 @pytest.mark.timeout(300)
@@ -129,7 +106,7 @@ def test_an_owner_without_privilege_sets_and_proves_every_layer(nobody, big_file
     assert attempts["warm"]["tokens"]["cached"] == 0
     assert reached(attempts["unloaded"], "model", "state_before")["value"] == "unloaded"
     assert reached(attempts["new"], "process", "state_after")["value"] == "new"
-    assert int(reached(attempts["pressure"], "memory_pressure")["value"]) >= 64 << 20
+    assert int(reached(attempts["memory pressure"], "memory_pressure")["value"]) >= 64 << 20
     for load in ("cpu", "disk", "requests"):
         assert reached(attempts[load], "background", "state_after")["value"] == load
     # Evidence of its own processes needs no privilege.
@@ -140,10 +117,6 @@ def test_an_owner_without_privilege_sets_and_proves_every_layer(nobody, big_file
 LLAMA_SERVER_LADDER = """
 [[condition]]
 name = "warm"
-[[condition]]
-name = "hit"
-base = "warm"
-state = { prefix_cache = "hit" }
 [[condition]]
 name = "new"
 base = "warm"
@@ -157,23 +130,7 @@ state = { page_cache = 0.5 }
 name = "cold"
 base = "new"
 state = { page_cache = "cold" }
-[[condition]]
-name = "pressure"
-base = "warm"
-state = { memory_pressure = "64MiB" }
-[[condition]]
-name = "cpu"
-base = "warm"
-state = { background = "cpu" }
-[[condition]]
-name = "disk"
-base = "warm"
-state = { background = "disk" }
-[[condition]]
-name = "requests"
-base = "warm"
-state = { background = "requests" }
-"""
+""" + LOADS
 
 
 @pytest.mark.timeout(300)
@@ -191,7 +148,7 @@ def test_an_owner_without_privilege_does_so_on_llama_server(nobody, big_file, ll
     assert attempts["warm"]["tokens"]["cached"] < attempts["warm"]["tokens"]["prompt"] / 2
     for name in ("new", "half", "cold"):
         assert reached(attempts[name], "process", "state_after")["value"] == "new"
-    assert int(reached(attempts["pressure"], "memory_pressure")["value"]) >= 64 << 20
+    assert int(reached(attempts["memory pressure"], "memory_pressure")["value"]) >= 64 << 20
     for load in ("cpu", "disk", "requests"):
         assert reached(attempts[load], "background", "state_after")["value"] == load
     assert attempts["cold"]["counters"]["target_read_bytes"] >= MODEL_BYTES / 2

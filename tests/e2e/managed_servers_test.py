@@ -17,6 +17,7 @@ import urllib.request
 from pathlib import Path
 
 import pytest
+from ladder_loads import LOADS
 
 MEASURE_TIMEOUT_S = 280
 BALLAST_BYTES = 64 << 20
@@ -37,31 +38,7 @@ state = { page_cache = "cold" }
 name = "half"
 base = "unloaded"
 state = { page_cache = 0.5 }
-[[condition]]
-name = "memory pressure"
-base = "warm"
-state = { memory_pressure = "64MiB" }
-[[condition]]
-name = "cpu"
-base = "warm"
-state = { background = "cpu" }
-[[condition]]
-name = "disk"
-base = "warm"
-state = { background = "disk" }
-[[condition]]
-name = "requests"
-base = "warm"
-state = { background = "requests" }
-[[condition]]
-name = "kept"
-base = "warm"
-state = { connection = "reused" }
-[[condition]]
-name = "hit"
-base = "warm"
-state = { prefix_cache = "hit" }
-"""
+""" + LOADS
 
 
 @pytest.fixture
