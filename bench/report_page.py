@@ -3,7 +3,7 @@
 A run of N attempts is made of real ones: each is a copy of an attempt that `rouse measure` made,
 with its own id, place and a TTFT varied by its condition's spread; every thousandth failed. Then
 `rouse report --html` writes it, and Debian's Chromium opens it from file://, several times each.
-Printed: one JSON line per measurement and a table.
+Printed: one JSON line per measurement and a table. The lines are kept: --results.
 
     ./dev bench report_page                    10,000 attempts, about two minutes
     ./dev bench report_page --attempts 1000 --rounds 9
@@ -36,6 +36,16 @@ def run_rouse(*words, database: Path) -> str:
     return answer.stdout
 
 
+def machine() -> dict:
+    commit = subprocess.run(["git", "describe", "--always", "--dirty"], cwd=ROOT, check=False,
+                            capture_output=True, text=True)
+    with open("/proc/cpuinfo", encoding="utf-8") as stream:
+        names = [line.split(":", 1)[1].strip() for line in stream if line.startswith("model name")]
+    return {"what": "machine", "cpu": names[0] if names else os.uname().machine,
+            "cpus": len(os.sched_getaffinity(0)), "kernel": os.uname().release,
+            "commit": commit.stdout.strip(), "load": os.getloadavg()[0]}
+
+
 def many_attempts(seed: int, count: int, folder: Path) -> Path:
     """A file to import, of `count` attempts like real ones."""
     database = folder / "real.sqlite"
@@ -66,13 +76,16 @@ def main() -> int:
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--keep", type=Path, help="copy the page there")
-    parser.add_argument("--smoke", action="store_true", help="50 attempts, once")
+    parser.add_argument("--results", type=Path, default=ROOT / "bench/results/report_page.jsonl",
+                        help="where the raw data goes")
+    parser.add_argument("--smoke", action="store_true", help="50 attempts, once; keeps nothing")
     given = parser.parse_args()
     if given.smoke:
         given.attempts, given.rounds = 50, 1
     if not (NODE and Path(MODULES).is_dir()):
         sys.exit("report_page: no Node with web/'s packages; ./dev bench report_page has them")
-    lines, values = [], {"written": [], "usable": [], "drawn": [], "filter": []}
+    lines: list[dict] = [machine()]
+    values: dict[str, list[float]] = {"written": [], "usable": [], "drawn": [], "filter": []}
 
     def note(what: str, ms: float, **more) -> None:
         values[what].append(ms)
@@ -99,6 +112,9 @@ def main() -> int:
             told = json.loads(line)
             note(told["what"], told["ms"], **{k: v for k, v in told.items()
                                               if k not in ("what", "ms")})
+    if not given.smoke:
+        given.results.write_text("".join(json.dumps(line) + "\n" for line in lines),
+                                 encoding="utf-8")
     print(f"\n{'':10} {'median':>9} {'max':>9}   limit")
     for what, found in values.items():
         limit = LIMITS_MS.get(what)

@@ -1,7 +1,10 @@
 // The data of the report page, `rouse.page/1` (web/README.md): the report's JSON as it is, and the
 // attempts as columns, because ten thousand of them as objects would take a browser seconds.
 #include <algorithm>
+#include <array>
+#include <charconv>
 #include <cmath>
+#include <future>
 #include <map>
 #include <nlohmann/json.hpp>
 
@@ -56,24 +59,28 @@ Json StageListJson() {
 void AppendNumber(const std::optional<double>& value, std::string& out) {
   if (!value || !std::isfinite(*value)) {
     out += "null";
-  } else if (std::floor(*value) == *value && std::abs(*value) < 9e15) {
-    out += std::to_string(static_cast<int64_t>(*value));
+    return;
+  }
+  std::array<char, 24> digits{};
+  if (std::floor(*value) == *value && std::abs(*value) < 9e15) {
+    const auto end = std::to_chars(digits.begin(), digits.end(), static_cast<int64_t>(*value)).ptr;
+    out.append(digits.data(), end);
   } else {
     out += Json(*value).dump();
   }
 }
 
+// `value_of(attempt)` is a number or an optional one.
 template <typename ValueOf>
 std::string Column(std::span<const Attempt> attempts, const ValueOf& value_of) {
   std::string out = "[";
   for (const Attempt& attempt : attempts) {
     if (out.size() > 1) out += ',';
     const auto value = value_of(attempt);
-    if constexpr (std::is_convertible_v<decltype(value), std::optional<double>> &&
-                  !std::is_arithmetic_v<std::remove_cvref_t<decltype(value)>>) {
-      AppendNumber(value, out);
-    } else {
+    if constexpr (std::is_arithmetic_v<std::remove_cvref_t<decltype(value)>>) {
       out += std::to_string(value);
+    } else {
+      AppendNumber(value, out);
     }
   }
   return out + "]";
@@ -98,32 +105,50 @@ class NameList {
   std::vector<std::string> names_;
 };
 
+using Numbers = std::vector<std::optional<double>>;
+
+// All counters by name, in one walk through the attempts; those that nobody measured are left out.
+std::map<std::string_view, Numbers> CounterColumns(std::span<const Attempt> attempts) {
+  std::map<std::string_view, Numbers> columns;
+  for (size_t index = 0; index < attempts.size(); ++index) {
+    for (const auto& [name, value] : attempts[index].counters) {
+      if (!value) continue;
+      Numbers& column = columns[name];
+      if (column.empty()) column.resize(attempts.size());
+      column[index] = std::visit([](auto number) { return static_cast<double>(number); }, *value);
+    }
+  }
+  return columns;
+}
+
 // {"ttft_ns": [...], ...}: the metrics that any attempt has, counters of imports included.
 std::string ValuesText(std::span<const Attempt> attempts) {
   std::string out = "{";
-  const auto add = [&](const std::string& name, const auto& value_of) {
-    if (std::none_of(attempts.begin(), attempts.end(),
-                     [&](const Attempt& attempt) { return value_of(attempt).has_value(); })) {
-      return;
+  const auto add = [&out](std::string_view name, const Numbers& column) {
+    out += (out.size() > 1 ? ",\n" : "\n") + Dump(name) + ":[";
+    for (size_t index = 0; index < column.size(); ++index) {
+      if (index > 0) out += ',';
+      AppendNumber(column[index], out);
     }
-    out += (out.size() > 1 ? ",\n" : "\n") + Dump(name) + ":" + Column(attempts, value_of);
+    out += ']';
   };
+  const std::map<std::string_view, Numbers> counters = CounterColumns(attempts);
   for (const Metric& metric : results::Metrics()) {
-    add(std::string(metric.name),
-        [&](const Attempt& attempt) { return results::MetricOf(attempt, metric); });
-  }
-  std::map<std::string, bool> others;
-  for (const Attempt& attempt : attempts) {
-    for (const auto& [name, value] : attempt.counters) {
-      if (results::FindMetric(name) == nullptr) others[name] = true;
+    if (metric.home == results::MetricHome::kCounter) {
+      const auto column = counters.find(metric.name);
+      if (column != counters.end()) add(metric.name, column->second);
+      continue;
     }
+    Numbers column;
+    column.reserve(attempts.size());
+    for (const Attempt& attempt : attempts) column.push_back(results::MetricOf(attempt, metric));
+    const bool any =
+        std::any_of(column.begin(), column.end(),
+                    [](const std::optional<double>& value) { return value.has_value(); });
+    if (any) add(metric.name, column);
   }
-  for (const auto& [name, seen] : others) {
-    add(name, [&name](const Attempt& attempt) -> std::optional<double> {
-      const auto row = attempt.counters.find(name);
-      if (row == attempt.counters.end() || !row->second) return std::nullopt;
-      return std::visit([](auto number) { return static_cast<double>(number); }, *row->second);
-    });
+  for (const auto& [name, column] : counters) {
+    if (results::FindMetric(name) == nullptr) add(name, column);
   }
   return out + "}";
 }
@@ -142,7 +167,9 @@ std::string DetailsText(std::span<const Attempt> attempts) {
   return out + "]";
 }
 
-std::string AttemptsText(const Run& run, std::span<const Attempt> attempts, bool with_details) {
+// `details`: what DetailsText gives, asked for at the end; null for attempts without.
+std::string AttemptsText(const Run& run, std::span<const Attempt> attempts,
+                         std::future<std::string>* details) {
   NameList conditions;
   NameList outcomes;
   NameList layers;
@@ -176,9 +203,9 @@ std::string AttemptsText(const Run& run, std::span<const Attempt> attempts, bool
   add("position", Column(attempts, [](const Attempt& attempt) { return Real(attempt.position); }));
   add("outcome_detail", Dump(details_of_outcome));
   add("values", ValuesText(attempts));
-  if (with_details) {
+  if (details != nullptr) {
     add("details_per", std::to_string(kDetailsPerBlock));
-    add("details", DetailsText(attempts));
+    add("details", details->get());
   }
   return "{\"n\":" + std::to_string(attempts.size()) +
          ",\n\"conditions\":" + Dump(conditions.Names()) +
@@ -204,17 +231,22 @@ std::string SideText(const PageSide& side) {
                {"environment", run.environment}};
   std::string text = Dump(head);
   text.pop_back();
-  return text + ",\n\"attempts\":" + AttemptsText(run, side.attempts, false) + "}";
+  return text + ",\n\"attempts\":" + AttemptsText(run, side.attempts, nullptr) + "}";
 }
 
 }  // namespace
 
 std::string PageJson(const Run& run, const std::vector<Attempt>& attempts) {
+  // The details are half of the work, and read the attempts only, as all of the rest does: beside
+  // it, or, where no thread can be had, when they are asked for.
+  std::future<std::string> details = std::async(std::launch::async | std::launch::deferred,
+                                                [&attempts] { return DetailsText(attempts); });
   const auto explained = explain::ExplainRun(run, attempts);
-  return Head("run") + ",\n\"report\":" + ReportJson(run, attempts, false) + ",\n\"explanation\":" +
-         (explained.ok() ? explain::ExplanationJson(*explained) : std::string("null")) +
-         ",\n\"plan_toml\":" + Dump(TextOrNull(run.plan_toml)) +
-         ",\n\"attempts\":" + AttemptsText(run, attempts, true) + "}";
+  std::string head = Head("run") + ",\n\"report\":" + ReportJson(run, attempts, false) +
+                     ",\n\"explanation\":" +
+                     (explained.ok() ? explain::ExplanationJson(*explained) : std::string("null")) +
+                     ",\n\"plan_toml\":" + Dump(TextOrNull(run.plan_toml)) + ",\n\"attempts\":";
+  return head + AttemptsText(run, attempts, &details) + "}";
 }
 
 std::string ComparisonPageJson(const std::vector<Comparison>& comparisons,

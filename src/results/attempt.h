@@ -7,6 +7,7 @@
 
 #include <array>
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <optional>
 #include <string>
@@ -108,7 +109,7 @@ using MetricValue = std::variant<int64_t, double>;
 
 // Counter name (a row of the metric catalogue) -> value; empty = could not be read, and then
 // null_reasons of the attempt says why.
-using Counters = std::map<std::string, std::optional<MetricValue>>;
+using Counters = std::map<std::string, std::optional<MetricValue>, std::less<>>;
 
 // One layer's state as read back.
 struct LayerReading {

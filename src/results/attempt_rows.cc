@@ -173,25 +173,39 @@ Attempt ReadOwnRow(const Statement& row) {
   return attempt;
 }
 
-using Places = std::unordered_map<int64_t, size_t>;  // key of an attempt -> its index
+// Where the attempts of a run are: by the key of their row, the index in the list.
+struct Places {
+  std::unordered_map<int64_t, size_t> of_key;
+  int64_t first = 0;
+  int64_t last = -1;
+};
 
-// Runs `take(attempt, row)` for each row of a child table that belongs to the run. Column 0 is the
-// attempt's key.
+// In the order of its primary key, which begins with the attempt's key, SQLite walks a child table
+// from the run's first key to its last and sorts nothing.
+std::string ChildrenSql(const std::string& table, const std::string& columns,
+                        const std::string& order) {
+  return "SELECT attempt, " + columns + " FROM " + table +
+         " WHERE attempt BETWEEN ? AND ? ORDER BY attempt, " + order;
+}
+
+// Runs `take(attempt, row)` for each row that belongs to the run; column 0 is the attempt's key.
+// Rows of a run that was written at the same time lie in between and are passed over.
 template <typename Take>
-Status ReadChildren(Database& database, int64_t run, const Places& places,
-                    std::vector<Attempt>& attempts, const std::string& table,
-                    const std::string& columns, const std::string& order, const Take& take) {
-  ASSIGN_OR_RETURN(
-      Statement* const select,
-      database.Prepare("SELECT child.attempt, " + columns + " FROM attempts JOIN " + table +
-                       " AS child ON child.attempt = attempts.key WHERE attempts.run = ? "
-                       "ORDER BY child.attempt, " +
-                       order));
-  select->Bind(run);
+Status ReadChildren(Database& database, const std::string& sql, const Places& places,
+                    std::vector<Attempt>& attempts, const Take& take) {
+  ASSIGN_OR_RETURN(Statement* const select, database.Prepare(sql));
+  select->Bind(places.first).Bind(places.last);
+  int64_t key = -1;
+  Attempt* attempt = nullptr;
   while (true) {
     ASSIGN_OR_RETURN(const bool row, select->Step());
     if (!row) return {};
-    take(attempts[places.at(select->Int(0))], *select);
+    if (const int64_t owner = select->Int(0); owner != key) {
+      key = owner;
+      const auto place = places.of_key.find(key);
+      attempt = place == places.of_key.end() ? nullptr : &attempts[place->second];
+    }
+    if (attempt != nullptr) take(*attempt, *select);
   }
 }
 
@@ -241,15 +255,19 @@ void TakeLane(Attempt& attempt, const Statement& row) {
   attempt.lanes.push_back({row.Text(1), row.Int(2), row.Int(3), row.OptionalInt(4)});
 }
 
-Status ReadAllChildren(Database& database, int64_t run, Detail detail, const Places& places,
+Status ReadAllChildren(Database& database, Detail detail, const Places& places,
                        std::vector<Attempt>& attempts) {
   const auto read = [&](const std::string& table, const std::string& columns,
                         const std::string& order, const auto& take) {
-    return ReadChildren(database, run, places, attempts, table, columns, order, take);
+    return ReadChildren(database, ChildrenSql(table, columns, order), places, attempts, take);
   };
   if (detail == Detail::kReport) {
-    RETURN_IF_ERROR(read("(SELECT * FROM counters WHERE name = 'target_read_bytes')", "name, value",
-                         "name", TakeCounter));
+    // One search an attempt, past its three dozen other counters.
+    RETURN_IF_ERROR(ReadChildren(database,
+                                 "SELECT attempt, name, value FROM attempts CROSS JOIN counters ON "
+                                 "attempt = key AND name = 'target_read_bytes' WHERE key BETWEEN ? "
+                                 "AND ? ORDER BY key",
+                                 places, attempts, TakeCounter));
   } else {
     RETURN_IF_ERROR(read("counters", "name, value", "name", TakeCounter));
     RETURN_IF_ERROR(
@@ -257,8 +275,7 @@ Status ReadAllChildren(Database& database, int64_t run, Detail detail, const Pla
           attempt.null_reasons[row.Text(1)] = row.Text(2);
         }));
   }
-  RETURN_IF_ERROR(read("states",
-                       "moment, layer, value, proof, wanted, reached, child.detail AS detail",
+  RETURN_IF_ERROR(read("states", "moment, layer, value, proof, wanted, reached, detail",
                        "moment, layer", TakeState));
   RETURN_IF_ERROR(read("segments", "stage, start_ns, end_ns", "place", TakeSegment));
   RETURN_IF_ERROR(read("lanes", "name, start_ns, end_ns, bytes", "place", TakeLane));
@@ -292,11 +309,13 @@ Result<std::vector<Attempt>> ReadAttempts(Database& database, int64_t run, Detai
   while (true) {
     ASSIGN_OR_RETURN(const bool row, select->Step());
     if (!row) break;
-    if (detail != Detail::kSummary) places[select->Int(0)] = attempts.size();
+    if (places.of_key.empty()) places.first = select->Int(0);
+    places.last = select->Int(0);
+    places.of_key[places.last] = attempts.size();
     attempts.push_back(ReadOwnRow(*select));
   }
   if (detail == Detail::kSummary) return attempts;
-  RETURN_IF_ERROR(ReadAllChildren(database, run, detail, places, attempts));
+  RETURN_IF_ERROR(ReadAllChildren(database, detail, places, attempts));
   return attempts;
 }
 

@@ -1,5 +1,6 @@
 #include "results/fields.h"
 
+#include <algorithm>
 #include <array>
 #include <cstddef>
 
@@ -66,6 +67,44 @@ constexpr auto kFields = std::to_array<IntegerField>({
     {"stream_reads", "stream", "reads", [](Attempt& a) -> Field { return a.stream.reads; }},
 });
 
+// Every top-level name of the schema.
+constexpr auto kTopLevel = std::to_array<std::string_view>({
+    "schema",
+    "id",
+    "run",
+    "condition",
+    "block",
+    "position",
+    "prime",
+    "outcome",
+    "outcome_detail",
+    "api",
+    "http_status",
+    "started_wall_ns",
+    "suspended_ns",
+    "idle_ns",
+    "marks_ns",
+    "ttft_ns",
+    "ttfc_ns",
+    "first_token_channel",
+    "uncertainty_ns",
+    "tries",
+    "stages_ns",
+    "stage_source",
+    "segments",
+    "lanes",
+    "tokens",
+    "stream",
+    "connection",
+    "counters",
+    "state_before",
+    "state_at_send",
+    "state_after",
+    "server",
+    "null_reasons",
+    "warnings",
+});
+
 }  // namespace
 
 std::span<const IntegerField> IntegerFields() { return kFields; }
@@ -75,6 +114,10 @@ const IntegerField* FindIntegerField(std::string_view column) {
     if (field.column == column) return &field;
   }
   return nullptr;
+}
+
+bool IsTopLevelField(std::string_view name) {
+  return std::find(kTopLevel.begin(), kTopLevel.end(), name) != kTopLevel.end();
 }
 
 }  // namespace rouse::results

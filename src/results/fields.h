@@ -12,6 +12,11 @@
 
 namespace rouse::results {
 
+inline constexpr std::string_view kAttemptSchema = "rouse.attempt/1";
+
+// Whether the schema has that name at the top level of an attempt.
+bool IsTopLevelField(std::string_view name);
+
 struct IntegerField {
   std::string_view column;  // in the table `attempts`
   std::string_view group;   // the JSON object that holds it, or "" for the top level

@@ -1,5 +1,5 @@
-// Writing and reading `rouse.attempt/1`. Which whole-number fields there are is said by fields.h;
-// here stand the rest and the rules of what is refused.
+// Reading `rouse.attempt/1`; attempt_text.cc writes it. Which whole-number fields there are is said
+// by fields.h; here stand the rest and the rules of what is refused.
 #include "results/json.h"
 
 #include <array>
@@ -16,192 +16,9 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-constexpr std::string_view kSchema = "rouse.attempt/1";
 constexpr int kDeepest = 64;
 // Whole numbers above this lose their last digits when a JSON library reads them as doubles.
 constexpr double kLargestExact = 9007199254740992.0;
-
-// Every top-level name of the schema, in the order of writing.
-constexpr auto kTopLevel = std::to_array<std::string_view>({"schema",
-                                                            "id",
-                                                            "run",
-                                                            "condition",
-                                                            "block",
-                                                            "position",
-                                                            "prime",
-                                                            "outcome",
-                                                            "outcome_detail",
-                                                            "api",
-                                                            "http_status",
-                                                            "started_wall_ns",
-                                                            "suspended_ns",
-                                                            "idle_ns",
-                                                            "marks_ns",
-                                                            "ttft_ns",
-                                                            "ttfc_ns",
-                                                            "first_token_channel",
-                                                            "uncertainty_ns",
-                                                            "tries",
-                                                            "stages_ns",
-                                                            "stage_source",
-                                                            "segments",
-                                                            "lanes",
-                                                            "tokens",
-                                                            "stream",
-                                                            "connection",
-                                                            "counters",
-                                                            "state_before",
-                                                            "state_at_send",
-                                                            "state_after",
-                                                            "server",
-                                                            "null_reasons",
-                                                            "warnings"});
-
-// ---- writing ----
-
-Json OrNull(const std::string& text) { return text.empty() ? Json() : Json(text); }
-
-Json OrNull(const std::optional<int64_t>& value) { return value ? Json(*value) : Json(); }
-
-Json OrNull(const std::optional<bool>& value) { return value ? Json(*value) : Json(); }
-
-// A group of whole-number fields, the null ones included.
-Json Group(const Attempt& attempt, std::string_view group) {
-  Json object = Json::object();
-  for (const IntegerField& field : IntegerFields()) {
-    if (field.group == group) object[std::string(field.key)] = OrNull(Read(field, attempt));
-  }
-  return object;
-}
-
-Json StageSources(const Attempt& attempt) {
-  Json object = Json::object();
-  for (int index = 0; index < kStageCount; ++index) {
-    const StageTime& stage = attempt.stages[static_cast<size_t>(index)];
-    if (stage.source) {
-      object[std::string(StageName(static_cast<Stage>(index)))] = StageSourceName(*stage.source);
-    }
-  }
-  return object;
-}
-
-Json SegmentsJson(const Attempt& attempt) {
-  Json list = Json::array();
-  for (const Segment& segment : attempt.segments) {
-    list.push_back({{"stage", StageName(segment.stage)},
-                    {"start_ns", segment.start_ns},
-                    {"end_ns", segment.end_ns}});
-  }
-  return list;
-}
-
-Json LanesJson(const Attempt& attempt) {
-  Json list = Json::array();
-  for (const Lane& lane : attempt.lanes) {
-    list.push_back({{"name", lane.name},
-                    {"start_ns", lane.start_ns},
-                    {"end_ns", lane.end_ns},
-                    {"bytes", OrNull(lane.bytes)}});
-  }
-  return list;
-}
-
-Json StreamJson(const Attempt& attempt) {
-  Json object = Group(attempt, "stream");
-  object["coalesced"] = OrNull(attempt.stream.coalesced);
-  object["faults"] = attempt.stream.faults;
-  return object;
-}
-
-Json CountersJson(const Counters& counters) {
-  Json object = Json::object();
-  for (const auto& [name, value] : counters) {
-    Json& place = object[name];
-    if (value) std::visit([&place](auto number) { place = number; }, *value);
-  }
-  return object;
-}
-
-Json ReadingsJson(const LayerReadings& readings) {
-  Json object = Json::object();
-  for (const auto& [layer, reading] : readings) {
-    Json value;
-    if (const double* share = std::get_if<double>(&reading.value)) value = *share;
-    if (const std::string* word = std::get_if<std::string>(&reading.value)) value = *word;
-    object[layer] = {{"value", std::move(value)},
-                     {"proof", OrNull(reading.proof)},
-                     {"wanted", OrNull(reading.wanted)},
-                     {"reached", OrNull(reading.reached)},
-                     {"detail", reading.detail}};
-  }
-  return object;
-}
-
-// What a server said, as JSON when it is that, else as the text that it was.
-Json ServerJson(const std::string& text) {
-  if (text.empty()) return Json::object();
-  Json parsed = Json::parse(text, nullptr, false);
-  return parsed.is_discarded() ? Json(text) : parsed;
-}
-
-Json WarningsJson(const Attempt& attempt) {
-  Json list = Json::array();
-  for (const Warning& warning : attempt.warnings) {
-    list.push_back({{"code", warning.code}, {"message", warning.message}});
-  }
-  return list;
-}
-
-void WriteHead(const Attempt& attempt, Json& out) {
-  out["schema"] = kSchema;
-  out["id"] = OrNull(attempt.id);
-  out["run"] = OrNull(attempt.run);
-  out["condition"] = attempt.condition;
-  out["block"] = OrNull(attempt.block);
-  out["position"] = OrNull(attempt.position);
-  out["prime"] = attempt.prime;
-  out["outcome"] = OutcomeName(attempt.outcome);
-  out["outcome_detail"] = attempt.outcome_detail;
-  out["api"] = OrNull(attempt.api);
-}
-
-Json WriteAttempt(const Attempt& attempt) {
-  Json out = Json::object();
-  WriteHead(attempt, out);
-  out["http_status"] = OrNull(attempt.http_status);
-  out["started_wall_ns"] = OrNull(attempt.started_wall_ns);
-  out["suspended_ns"] = OrNull(attempt.suspended_ns);
-  out["idle_ns"] = OrNull(attempt.idle_ns);
-  out["marks_ns"] = Group(attempt, "marks_ns");
-  out["ttft_ns"] = OrNull(attempt.ttft_ns);
-  out["ttfc_ns"] = OrNull(attempt.ttfc_ns);
-  out["first_token_channel"] = OrNull(attempt.first_token_channel);
-  out["uncertainty_ns"] = OrNull(attempt.uncertainty_ns);
-  out["tries"] = OrNull(attempt.tries);
-  out["stages_ns"] = Group(attempt, "stages_ns");
-  out["stage_source"] = StageSources(attempt);
-  out["segments"] = SegmentsJson(attempt);
-  out["lanes"] = LanesJson(attempt);
-  out["tokens"] = Group(attempt, "tokens");
-  out["stream"] = StreamJson(attempt);
-  out["connection"] = {{"reused", OrNull(attempt.connection.reused)},
-                       {"family", OrNull(attempt.connection.family)},
-                       {"remote", OrNull(attempt.connection.remote)}};
-  out["counters"] = CountersJson(attempt.counters);
-  out["state_before"] = ReadingsJson(attempt.state_before);
-  out["state_at_send"] = ReadingsJson(attempt.state_at_send);
-  out["state_after"] = ReadingsJson(attempt.state_after);
-  out["server"] = ServerJson(attempt.server_json);
-  out["null_reasons"] = attempt.null_reasons;
-  out["warnings"] = WarningsJson(attempt);
-  if (!attempt.extra_json.empty()) {
-    const Json extra = Json::parse(attempt.extra_json, nullptr, false);
-    if (extra.is_object()) out.update(extra);
-  }
-  return out;
-}
-
-// ---- reading ----
 
 // Reads members of one object, and remembers the first thing that was wrong.
 class Reader {
@@ -433,8 +250,9 @@ void ReadRemarks(const Json& root, Attempt& attempt, Reader& reader) {
 
 void ReadHead(const Json& root, Attempt& attempt, Reader& reader) {
   const std::string schema = reader.Text(root, "schema", "schema");
-  if (!schema.empty() && schema != kSchema) {
-    reader.Refuse("schema", "is \"" + schema + "\", this version reads " + std::string(kSchema));
+  if (!schema.empty() && schema != kAttemptSchema) {
+    reader.Refuse("schema",
+                  "is \"" + schema + "\", this version reads " + std::string(kAttemptSchema));
   }
   attempt.id = reader.Whole(root, "id", "id");
   attempt.run = reader.Whole(root, "run", "run");
@@ -458,17 +276,10 @@ void ReadHead(const Json& root, Attempt& attempt, Reader& reader) {
   attempt.outcome = known.value_or(Outcome::kOk);
 }
 
-bool IsTopLevel(std::string_view name) {
-  for (const std::string_view known : kTopLevel) {
-    if (known == name) return true;
-  }
-  return false;
-}
-
 void ReadExtra(const Json& root, Attempt& attempt) {
   Json extra = Json::object();
   for (const auto& [name, value] : root.items()) {
-    if (!IsTopLevel(name)) extra[name] = value;
+    if (!IsTopLevelField(name)) extra[name] = value;
   }
   if (!extra.empty()) attempt.extra_json = extra.dump();
 }
@@ -491,10 +302,6 @@ Result<Json> ParseObject(std::string_view text) {
 }
 
 }  // namespace
-
-std::string AttemptJson(const Attempt& attempt) {
-  return WriteAttempt(attempt).dump(-1, ' ', false, Json::error_handler_t::replace);
-}
 
 Result<Attempt> ParseAttempt(std::string_view json, ParseFor purpose) {
   ASSIGN_OR_RETURN(const Json root, ParseObject(json));

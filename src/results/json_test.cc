@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <nlohmann/json.hpp>
 #include <string>
 
@@ -58,6 +59,35 @@ TEST(AttemptJson, MakesBytesThatAreNotUtf8Harmless) {
   Attempt attempt;
   attempt.outcome_detail = "server said \xff\xfe";
   EXPECT_TRUE(nlohmann::json::accept(AttemptJson(attempt)));
+}
+
+TEST(AttemptJson, IsOneLineOfJsonWhateverTheNamesAndTheServerSay) {
+  Attempt attempt = ExampleAttempt();
+  const std::string hostile = "a \"b\" \\ {[: \n\t\x01\x7f </script> µ é";
+  attempt.condition = hostile;
+  attempt.lanes.front().name = hostile;
+  attempt.counters[hostile] = MetricValue(std::nan(""));
+  attempt.null_reasons[hostile] = hostile;
+  attempt.warnings.push_back({hostile, ""});
+  attempt.server_json = "{\n  \"said\": [1, 2.5]\n}";
+  const std::string text = AttemptJson(attempt);
+  EXPECT_EQ(text.find('\n'), std::string::npos);
+  const auto json = nlohmann::json::parse(text);
+  EXPECT_EQ(json.at("condition"), hostile);
+  EXPECT_EQ(json.at("lanes")[0].at("name"), hostile);
+  EXPECT_TRUE(json.at("counters").at(hostile).is_null());
+  EXPECT_EQ(json.at("null_reasons").at(hostile), hostile);
+  EXPECT_EQ(json.at("server").at("said")[1], 2.5);
+  attempt.server_json = "not {json";
+  EXPECT_EQ(nlohmann::json::parse(AttemptJson(attempt)).at("server"), "not {json");
+}
+
+TEST(AttemptJson, WritesAFieldOnceThoughAnOldImportKeptItAsUnknown) {
+  Attempt attempt = ExampleAttempt();
+  attempt.extra_json = R"({"tries":"many","my_gpu":"none"})";
+  const std::string text = AttemptJson(attempt);
+  EXPECT_EQ(text.find("\"tries\""), text.rfind("\"tries\""));
+  EXPECT_EQ(nlohmann::json::parse(text).at("my_gpu"), "none");
 }
 
 TEST(ParseAttempt, TakesTheLeastThatAnImportNeeds) {

@@ -150,9 +150,27 @@ constexpr auto kMetrics = std::to_array<Metric>({
 });
 
 std::optional<double> CounterOf(const Attempt& attempt, const Metric& metric) {
-  const auto row = attempt.counters.find(std::string(metric.name));
+  const auto row = attempt.counters.find(metric.name);
   if (row == attempt.counters.end() || !row->second) return std::nullopt;
   return std::visit([](auto number) { return static_cast<double>(number); }, *row->second);
+}
+
+// The field of a metric of the table, found once: reports ask for each metric of each attempt.
+const IntegerField& FieldOf(const Metric& metric) {
+  static const auto kFieldOf = [] {
+    std::array<const IntegerField*, kMetrics.size()> fields{};
+    std::transform(kMetrics.begin(), kMetrics.end(), fields.begin(),
+                   [](const Metric& each) { return FindIntegerField(each.name); });
+    return fields;
+  }();
+  const std::less<const Metric*> before;
+  const bool of_table =
+      !before(&metric, kMetrics.data()) && before(&metric, kMetrics.data() + kMetrics.size());
+  const IntegerField* const field =
+      of_table ? kFieldOf.at(static_cast<size_t>(&metric - kMetrics.data()))
+               : FindIntegerField(metric.name);
+  CHECK(field != nullptr);
+  return *field;
 }
 
 std::optional<double> PageCacheShare(const LayerReadings& readings) {
@@ -203,9 +221,7 @@ std::optional<double> MetricOf(const Attempt& attempt, const Metric& metric) {
     const auto at_send = PageCacheShare(attempt.state_at_send);
     return at_send ? at_send : PageCacheShare(attempt.state_before);
   }
-  const IntegerField* const field = FindIntegerField(metric.name);
-  CHECK(field != nullptr);
-  const std::optional<int64_t>& value = Read(*field, attempt);
+  const std::optional<int64_t>& value = Read(FieldOf(metric), attempt);
   return value ? std::optional<double>(static_cast<double>(*value)) : std::nullopt;
 }
 

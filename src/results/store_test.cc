@@ -412,6 +412,27 @@ TEST_F(StoreTest, GivesAReportAllButTheCountersThatItDoesNotPrint) {
   EXPECT_EQ(AttemptJson(report->front()), AttemptJson(expected));
 }
 
+TEST_F(StoreTest, TellsApartTwoRunsThatWereWrittenAtTheSameTime) {
+  Store store = Opened(PathOf("r.sqlite"));
+  ASSERT_TRUE(store.CreateRun(ExampleRun()).ok());
+  ASSERT_TRUE(store.CreateRun(ExampleRun()).ok());
+  std::vector<std::string> written;
+  for (const int64_t run : {1, 2, 1, 2, 1}) {
+    Attempt attempt = ExampleAttempt();
+    attempt.condition = "of run " + std::to_string(run);
+    attempt.lanes.front().name = attempt.condition;
+    attempt.counters["target_read_bytes"] = MetricValue(run);
+    ASSERT_TRUE(store.AppendAttempt(run, attempt).ok());
+    if (run == 1) written.push_back(AttemptJson(attempt));
+  }
+  const auto read = store.LoadAttempts(1);
+  ASSERT_TRUE(read.ok());
+  ASSERT_EQ(read->size(), written.size());
+  for (size_t index = 0; index < written.size(); ++index) {
+    EXPECT_EQ(AttemptJson((*read)[index]), written[index]) << index;
+  }
+}
+
 TEST_F(StoreTest, LeavesOnlyItsOwnFileBehindAfterReading) {
   {
     Store writer = Opened(PathOf("r.sqlite"));
