@@ -157,7 +157,7 @@ std::optional<double> CounterOf(const Attempt& attempt, const Metric& metric) {
 
 // The field of a metric of the table, found once: reports ask for each metric of each attempt.
 const IntegerField& FieldOf(const Metric& metric) {
-  static const auto kFieldOf = [] {
+  static const auto field_of = [] {
     std::array<const IntegerField*, kMetrics.size()> fields{};
     std::transform(kMetrics.begin(), kMetrics.end(), fields.begin(),
                    [](const Metric& each) { return FindIntegerField(each.name); });
@@ -167,7 +167,7 @@ const IntegerField& FieldOf(const Metric& metric) {
   const bool of_table =
       !before(&metric, kMetrics.data()) && before(&metric, kMetrics.data() + kMetrics.size());
   const IntegerField* const field =
-      of_table ? kFieldOf.at(static_cast<size_t>(&metric - kMetrics.data()))
+      of_table ? field_of.at(static_cast<size_t>(&metric - kMetrics.data()))
                : FindIntegerField(metric.name);
   CHECK(field != nullptr);
   return *field;
