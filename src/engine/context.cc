@@ -12,6 +12,7 @@
 #include "base/units.h"
 #include "engine/host.h"
 #include "engine/llama_runtime.h"
+#include "ggml-cpu.h"
 #include "llama.h"
 #if ROUSE_ENGINE_EDITS
 #include "rouse-edits.h"
@@ -163,6 +164,7 @@ Result<std::unique_ptr<Context>> Context::Create(const Weights& weights,
                  "cannot make a context of " + std::to_string(tokens) + " tokens for " +
                      weights.path() + ": " + reason + (memory ? "; use a smaller --context" : ""));
   }
+  context->AttachThreads();
   // The library rounds up.
   context->tokens_limit_ = llama_n_ctx(context->context_);
   context->part_tokens_ = llama_n_batch(context->context_);
@@ -178,7 +180,20 @@ Result<std::unique_ptr<Context>> Context::Create(const Weights& weights,
   return context;
 }
 
-Context::~Context() { llama_free(context_); }
+Context::~Context() {
+  llama_free(context_);
+  ggml_threadpool_free(pool_);
+}
+
+// Threads that live as long as the context: the library would make new ones for every graph. Not
+// where it was built with OpenMP (without rouse's edits), which has a pool of its own.
+void Context::AttachThreads() {
+#if ROUSE_ENGINE_EDITS
+  ggml_threadpool_params params = ggml_threadpool_params_default(threads_);
+  pool_ = ggml_threadpool_new(&params);
+  llama_attach_threadpool(context_, pool_, pool_);
+#endif
+}
 
 void Context::Clear() {
   llama_memory_clear(llama_get_memory(context_), /*data=*/false);

@@ -13,6 +13,7 @@
 #include "engine/engine.h"
 #include "engine/model.h"
 
+struct ggml_threadpool;
 struct llama_context;
 
 namespace rouse::engine {
@@ -65,9 +66,11 @@ class Context {
 
  private:
   Context() = default;
+  void AttachThreads();
   Result<bool> DecodePart(std::span<const Token> part, bool wants_logits);
 
   llama_context* context_ = nullptr;
+  ggml_threadpool* pool_ = nullptr;
   int64_t tokens_limit_ = 0;
   int64_t part_tokens_ = 0;
   int64_t vocabulary_tokens_ = 0;

@@ -4,7 +4,6 @@
 
 #include <atomic>
 #include <map>
-#include <set>
 #include <thread>
 
 #include "base/strings.h"
@@ -469,14 +468,20 @@ TEST_F(LlamaEngineTest, PublishesFactsWhileTheOwnerIsBusy) {
   ROUSE_NEED_MODEL(path);
   const auto engine = Make();
   std::atomic<bool> done = false;
-  std::set<LayerState> seen;
+  std::atomic<bool> seen_loading = false;
   std::thread reader([&] {
-    while (!done) seen.insert(engine->Facts()->weights.state);
+    while (!done) {
+      if (engine->Facts()->weights.state == LayerState::kLoading) seen_loading = true;
+    }
   });
-  ASSERT_TRUE(engine->Load({}, {}).ok());
+  // More than once: on a busy machine the reader may have no core during a whole load.
+  for (int load = 0; load < 50 && !seen_loading; ++load) {
+    engine->Unload();
+    EXPECT_TRUE(engine->Load({}, {}).ok());
+  }
   done = true;
   reader.join();
-  EXPECT_THAT(seen, Contains(LayerState::kLoading));
+  EXPECT_TRUE(seen_loading);
 }
 
 }  // namespace

@@ -9,6 +9,9 @@
 
 namespace rouse::engine {
 
+#if ROUSE_ENGINE_EDITS
+void RestartWithShortSpins(const char* const* /*argv*/) {}
+#else
 void RestartWithShortSpins(const char* const* argv) {
   if (std::getenv(kSpinVariable) != nullptr || std::getenv("OMP_WAIT_POLICY") != nullptr) return;
   if (setenv(kSpinVariable, kSpinCount, 1) != 0) return;
@@ -20,5 +23,6 @@ void RestartWithShortSpins(const char* const* argv) {
   if (length > 0) execv(path.data(), arguments);
   execv("/proc/self/exe", arguments);
 }
+#endif
 
 }  // namespace rouse::engine
