@@ -22,7 +22,6 @@ import argparse
 import json
 import os
 import random
-import re
 import shlex
 import shutil
 import subprocess
@@ -33,17 +32,12 @@ from pathlib import Path
 
 from support import cold_start_arms as arms_module
 from support import cold_start_report as report
+from support.bench_models import CACHE, MODELS, ROOT, ROUSE, machine, model_file, rouse, say
 from support.cold_start_arms import call, started
 
-ROOT = Path(__file__).resolve().parents[1]
-ROUSE = Path(os.environ.get("ROUSE_BINARY") or ROOT / "build/release/rouse").absolute()
-CACHE = Path(os.environ.get("ROUSE_CACHE")
-             or Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "rouse")
-REAL = Path(os.environ.get("ROUSE_MODEL") or CACHE / "models/SmolLM2-135M-Instruct.Q4_1.gguf")
 RESULTS = ROOT / "bench/results/cold_start.jsonl"
 DOCS = ROOT / "docs/performance.md"
 CHART = ROOT / "docs/images/cold_start.svg"
-MODELS = ("real", "1b", "3b")
 ROWS = ("cold", "cached", "wake cold", "wake cached", "warm")
 ROUND = 2  # attempts of a row in one round of woken servers
 PROMPT_TOKENS = 12
@@ -53,18 +47,6 @@ MORE_WORDS = "Anna and I come from a small town by the old river in the west".sp
 # estimate of the whole, which is corrected by what was seen.
 COST_S = {"rouse": (0.5, 0.7), "llama-default": (1.2, 3.2), "llama-best": (0.9, 1.9),
           "naive": (0.7, 1.8), "ollama": (1.8, 3.3)}
-
-
-def rouse(*words, check=True, stdin=None):
-    answer = subprocess.run([ROUSE, *map(str, words)], capture_output=True, text=True, check=False,
-                            input=stdin, **({} if stdin else {"stdin": subprocess.DEVNULL}))
-    if check and answer.returncode != 0:
-        raise SystemExit(f"rouse {' '.join(map(str, words[:3]))} ...: {answer.stderr.strip()}")
-    return answer
-
-
-def say(text: str) -> None:
-    print(text, file=sys.stderr, flush=True)
 
 
 class Raw:
@@ -322,35 +304,6 @@ def slim(model: str, arm: str, row: str, first_block: int, attempt: dict) -> dic
                           "end_ns": lane["end_ns"]}
                          for lane in attempt["lanes"] if not lane["name"].startswith("try:")]
     return line
-
-
-def model_file(name: str) -> Path:
-    path = CACHE / "test-models" / f"llama-{name}-q4_0-128k.gguf"
-    path.parent.mkdir(parents=True, exist_ok=True)
-    if name == "real":
-        if not REAL.exists():
-            raise SystemExit(f"{REAL} is not there: ./dev run fetches it")
-        # A copy: somebody's server that maps the model would keep its pages.
-        path = path.parent / "cold-start-smollm2.gguf"
-        if not path.exists() or path.stat().st_size != REAL.stat().st_size:
-            shutil.copyfile(REAL, path)
-            os.sync()
-    elif not path.exists():
-        say(f"writing {path}")
-        rouse("synth", path, "--like", f"llama-{name}", "--quant", "q4_0", "--vocab", "128k",
-              "--quiet")
-    return path
-
-
-def machine() -> dict:
-    with open("/proc/cpuinfo", encoding="utf-8") as stream:
-        found = re.search(r"model name\s*:\s*(.*)", stream.read())
-    git = subprocess.run(["git", "describe", "--always", "--dirty"], cwd=ROOT, capture_output=True,
-                         text=True, check=False)
-    return {"cpu": found[1] if found else os.uname().machine,
-            "cpus": len(os.sched_getaffinity(0)), "kernel": os.uname().release,
-            "memory_bytes": os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"),
-            "commit": git.stdout.strip(), "load": os.getloadavg()[0]}
 
 
 def parse() -> argparse.Namespace:

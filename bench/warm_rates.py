@@ -1,0 +1,216 @@
+"""What a warm `rouse serve` gives beside llama-server: time to first token, prompt and decode rates.
+
+    ./dev bench warm_rates                           real model, 1B and 3B; about 15 minutes
+    ./dev bench warm_rates --models real --rounds 5  less
+    ./dev bench warm_rates --models real --beside 10 beside so many threads that never sleep
+    ./dev bench warm_rates --write-docs              into docs/performance.md, from --results
+
+All servers stand beside each other, loaded and idle; one is asked at a time, in seeded order within
+each round, and all get the same prompts as token numbers, new in every round (no prefix is reused):
+a short one of 12 tokens whose answer of 64 tokens gives TTFT and the decode rate (tokens after the
+first, by the client's clock), and a long one of 256 whose TTFT gives the prompt rate. llama-server
+stands in two forms, its best flags for an early token and its defaults, which rearrange (repack)
+weights; each figure is held against the better of the two. Both run the same engine.
+"""
+import argparse
+import contextlib
+import http.client
+import json
+import os
+import random
+import statistics
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+from support import paired
+from support.bench_models import MODELS, ROOT, ROUSE, machine, model_file
+from support.cold_start_arms import call, llama_arms, rouse_arm, started
+from support.cold_start_report import MODEL_TITLES
+
+RESULTS = ROOT / "bench/results/warm_rates.jsonl"
+DOCS = ROOT / "docs/performance.md"
+BEGIN, END = "<!-- warm_rates: written by bench/warm_rates.py -->", "<!-- warm_rates: end -->"
+SHORT, LONG, ANSWER = 12, 256, 64  # tokens
+FIGURES = {"ttft_s": "TTFT, 12 tokens", "prompt_per_s": "prompt, 256 tokens",
+           "decode_per_s": "decode, 64 tokens"}
+
+
+def tokens(rng: random.Random, count: int) -> list[int]:
+    return [rng.randrange(1000, 40000) for _ in range(count)]
+
+
+def ask(port: int, prompt: list[int], answer: int) -> list[float]:
+    """Seconds from the send to each event of the stream that brought a token."""
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=300)
+    body = json.dumps({"prompt": prompt, "max_tokens": answer, "n_predict": answer, "stream": True,
+                       "temperature": 0, "ignore_eos": True, "cache_prompt": False})
+    connection.connect()
+    begin = time.perf_counter()
+    connection.request("POST", "/v1/completions", body, {"Content-Type": "application/json"})
+    stream = connection.getresponse()
+    if stream.status != 200:
+        raise RuntimeError(f"status {stream.status}: {stream.read().decode()}")
+    seen = []
+    while line := stream.readline():
+        if line.startswith(b"data: {"):
+            now = time.perf_counter() - begin
+            choice = json.loads(line[6:])["choices"]
+            if choice and not choice[0].get("finish_reason"):
+                seen.append(now)
+    connection.close()
+    return seen
+
+
+def wait_ready(port: int) -> None:
+    deadline = time.monotonic() + 120
+    while call(port, "GET", "/health")[0] != 200:
+        if time.monotonic() > deadline:
+            raise RuntimeError("a server is not ready after 120 s")
+        time.sleep(0.05)
+
+
+def measure(port: int, short: list[int], long: list[int], answer: int) -> dict:
+    seen = ask(port, short, answer)
+    first = ask(port, long, 1)[0] if long else None
+    return {"ttft_s": seen[0], "decode_per_s": (len(seen) - 1) / (seen[-1] - seen[0]),
+            "events": len(seen), "prompt_per_s": len(long) / first if long else None}
+
+
+def arms_of(model: Path) -> dict:
+    """Name -> (command, version). The context holds the long prompt and its answer."""
+    found = {"rouse": rouse_arm(ROUSE, model)} | {arm.name: arm for arm in llama_arms(model)}
+    missing = [arm.missing for arm in found.values() if arm.missing]
+    if missing:
+        raise SystemExit(missing[0])
+    return {name: (arm.new, arm.version) for name, arm in found.items()}
+
+
+@contextlib.contextmanager
+def busy_threads(count: int):
+    """Processes that use a core whenever they get one."""
+    running = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(count)]
+    try:
+        yield
+    finally:
+        for each in running:
+            each.kill()
+            each.wait()
+
+
+def run_model(name: str, options, out) -> None:
+    model = model_file(name)
+    rng = random.Random(f"{options.seed} {name}")
+    with contextlib.ExitStack() as stack:
+        ports = {}
+        for arm, (command, version) in arms_of(model).items():
+            ports[arm] = stack.enter_context(started(command, {}, Path(os.devnull)))
+            out({"kind": "arm", "model": name, "arm": arm, "version": version})
+        for port in ports.values():
+            wait_ready(port)
+        time.sleep(options.settle_s)  # what a server does when nobody waits
+        stack.enter_context(busy_threads(options.beside))
+        for number in range(-1, options.rounds):  # round -1 warms up and is not kept
+            short, long = tokens(rng, SHORT), tokens(rng, 0 if options.smoke else LONG)
+            order = list(ports)
+            rng.shuffle(order)
+            for arm in order:
+                row = measure(ports[arm], short, long, 8 if options.smoke else ANSWER)
+                if number >= 0 or options.smoke:
+                    out({"kind": "attempt", "model": name, "round": number, "arm": arm, **row})
+            print(f"{name}: round {number + 1} of {options.rounds}", file=sys.stderr, flush=True)
+
+
+def table(rows: list[dict]) -> list[str]:
+    lines = ["| model | figure | rouse serve | llama-server, best start flags | llama-server, "
+             "default | rouse / better of the two |", "|---|---|---:|---:|---:|---|"]
+    attempts = [row for row in rows if row["kind"] == "attempt"]
+    for model in dict.fromkeys(row["model"] for row in attempts):
+        for figure, title in FIGURES.items():
+            values = {arm: [row[figure] for row in attempts
+                            if (row["model"], row["arm"]) == (model, arm)]
+                      for arm in ("rouse", "llama-best", "llama-default")}
+            if None in values["rouse"]:
+                continue
+            middle = {arm: statistics.median(each) for arm, each in values.items()}
+            # A rate is better when higher, a time when lower; the ratio is of speeds in both.
+            time_like = figure == "ttft_s"
+            best = min(("llama-best", "llama-default"),
+                       key=lambda arm: middle[arm] if time_like else -middle[arm])
+            pair = (values["rouse"], values[best]) if time_like else (
+                values[best], values["rouse"])
+            estimate, low, high = paired.ratio(*pair)
+            interval = "" if low is None else f" ({low:.3f} to {high:.3f})"
+            def shown(arm, time_like=time_like, middle=middle):
+                return (f"{middle[arm] * 1e3:.1f} ms" if time_like else f"{middle[arm]:.1f} /s")
+            lines.append(f"| {MODEL_TITLES[model]} | {title} | {shown('rouse')} | "
+                         f"{shown('llama-best')} | {shown('llama-default')} | "
+                         f"{estimate:.3f}{interval} |")
+    return lines
+
+
+def write_docs(rows: list[dict]) -> None:
+    settings = next(row for row in rows if row["kind"] == "settings")
+    versions = dict.fromkeys(row["version"] for row in rows if row["kind"] == "arm")
+    text = "\n".join([
+        BEGIN, "", *table(rows), "",
+        f"Medians of {settings['rounds']} rounds; a ratio is of speeds (above 1: rouse is faster), "
+        "with its 95 % interval (Hodges-Lehmann on logarithms, pairs of one round). "
+        f"Versions: {' · '.join(versions)}.", "",
+        f"    ./dev bench warm_rates --rounds {settings['rounds']} --seed {settings['seed']}", "",
+        f"Raw data: `bench/results/{RESULTS.name}`.", "", END])
+    page = DOCS.read_text(encoding="utf-8")
+    if BEGIN not in page or END not in page:
+        raise SystemExit(f"{DOCS.name} has no place for the table: {BEGIN}")
+    before, rest = page.split(BEGIN, 1)
+    DOCS.write_text(before + text + rest.split(END, 1)[1], encoding="utf-8")
+
+
+def parse() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__,
+                                     formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--models", type=lambda text: text.split(","), default=list(MODELS),
+                        help="of real, 1b, 3b")
+    parser.add_argument("--rounds", type=int, default=12)
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--settle-s", type=float, default=10.0, help="pause after the loads")
+    parser.add_argument("--beside", type=int, default=0, help="busy threads beside the servers")
+    parser.add_argument("--results", type=Path, default=RESULTS, help="where the raw data goes")
+    parser.add_argument("--write-docs", action="store_true",
+                        help="measure nothing; write the table from --results")
+    parser.add_argument("--smoke", action="store_true", help="the real model, once, short")
+    options = parser.parse_args()
+    for name in options.models:
+        if name not in MODELS:
+            parser.error(f"--models: no {name}; there are {', '.join(MODELS)}")
+    if options.smoke:
+        options.models, options.rounds, options.settle_s = ["real"], 0, 0.0
+    return options
+
+
+def main() -> int:
+    options = parse()
+    if options.write_docs:
+        write_docs([json.loads(line) for line in options.results.read_text().splitlines()])
+        return 0
+    rows = []
+    stream = open(os.devnull if options.smoke else options.results, "w", encoding="utf-8")
+
+    def out(row):
+        rows.append(row)
+        stream.write(json.dumps(row) + "\n")
+        stream.flush()
+
+    with stream:
+        out({"kind": "settings", "rounds": options.rounds, "seed": options.seed,
+             "beside": options.beside,
+             **machine()})
+        for name in options.models:
+            run_model(name, options, out)
+    print("\n".join(table(rows)))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
