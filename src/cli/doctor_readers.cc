@@ -2,11 +2,15 @@
 #include <sys/utsname.h>
 #include <unistd.h>
 
+#include <filesystem>
+
 #include "base/strings.h"
 #include "base/time.h"
 #include "base/units.h"
 #include "cli/doctor_checks.h"
 #include "lab/targets.h"
+#include "lab/tier_place.h"
+#include "models/catalog.h"
 #include "os/block_device.h"
 #include "os/boot.h"
 #include "os/capability.h"
@@ -21,6 +25,7 @@
 #include "os/proc_io.h"
 #include "os/process_tree_counters.h"
 #include "os/psi.h"
+#include "os/read_limit.h"
 #include "os/schedstat.h"
 #include "os/swaps.h"
 #include "os/thermal.h"
@@ -114,6 +119,21 @@ Ability Lock() {
           "sudo prlimit --pid $$ --memlock=unlimited"};
 }
 
+// By making what a run would make, for a moment.
+Ability SimulatedDisks(const DoctorTarget& target) {
+  const std::string beside =
+      target.model_file.empty() ? models::ModelsFolder() + "/model.gguf" : target.model_file;
+  const lab::TierPlace place{.directory = "", .bytes_per_second = 100'000'000};
+  const std::string why = lab::WhyNotSimulated(place, beside);
+  if (!why.empty()) return {false, why, "sudo rouse measure --preset storage"};
+  const std::string folder = std::filesystem::path(beside).parent_path();
+  const Result<std::string> device = os::DeviceUnder(Root(), folder);
+  const Result<os::LimitParent> parent = os::FindLimitParent(Root(), getpid());
+  const std::string version = parent.ok() && parent->unified ? "cgroup v2" : "cgroup v1";
+  if (device.ok()) return {true, version + " limits reads of " + *device + " below " + folder, ""};
+  return {true, version + " limits a loop device over a file in " + folder, ""};
+}
+
 Ability Gpu() {
   const Result<std::vector<os::Gpu>> nvidia = os::ReadNvidiaGpus();
   const std::vector<os::Gpu> others = os::ReadSysfsGpus(Root());
@@ -192,6 +212,7 @@ std::vector<ReaderAbility> ExamineReaders(const DoctorTarget& target) {
       {"pressure (PSI)", Pressure()},
       {"control group", Cgroup()},
       {"lock pages (rouse pin)", Lock()},
+      {"simulated disks (--path)", SimulatedDisks(target)},
       {"CPU frequency", Frequency()},
       {"temperatures", Temperatures()},
       {"GPU", Gpu()},

@@ -89,8 +89,8 @@ void AddFlags(CLI::App& app, MeasureFlags& flags) {
       ->check(CLI::NonNegativeNumber);
   app.add_option("--idle", flags.idle, "Idle times instead of the plan's: 0s,1m,10m,1h");
   app.add_option("--path", flags.paths,
-                 "NAME=DIR: a directory that conditions may load the model's file from (may be "
-                 "given again)");
+                 "NAME=DIR: a directory that conditions may load the model's file from, or "
+                 "NAME=simulated:200MB/s, where it is but read no faster (may be given again)");
   app.add_option("--require-ttft", flags.require_ttft,
                  "The TTFT to hold after every idle time (500ms): ends with one of warm, bounded "
                  "cold start, not held");
@@ -150,7 +150,7 @@ Result<lab::AdaptedPlan> ChoosePlan(const MeasureFlags& flags) {
                      lab::FindPreset(flags.preset.empty() ? "quick" : flags.preset));
     Result<lab::AdaptedPlan> adapted = lab::PlanFromPreset(preset, Overrides(flags));
     if (adapted.ok() && preset.name == "storage") {
-      RETURN_IF_ERROR(lab::AddPathConditions(adapted->plan));
+      RETURN_IF_ERROR(lab::AddPathConditions(adapted->plan, adapted->left_out));
     }
     return adapted;
   }
@@ -367,17 +367,17 @@ std::string HowToGoOn(const MeasureFlags& flags, const lab::ExperimentResult& re
 }
 
 // What the storage under each of the plan's paths gives by itself, as facts of the run.
-Status MeasureTiers(const lab::Plan& plan, Progress& progress,
+Status MeasureTiers(const lab::Plan& plan, const std::string& model_file, Progress& progress,
                     std::map<std::string, std::string>& facts) {
   constexpr int64_t kLargest = 256'000'000;
-  for (const auto& [name, directory] : plan.target.paths) {
+  for (const auto& [name, place] : plan.target.paths) {
     const auto uses = [&](const lab::Condition& each) { return each.path == name; };
     if (std::none_of(plan.conditions.begin(), plan.conditions.end(), uses)) continue;
-    progress.Update("measuring the storage of " + name + " (" + directory + ")");
+    progress.Update("measuring the storage of " + name + " (" + place + ")");
     ASSIGN_OR_RETURN(
         const lab::TierReport report,
-        lab::ProbeTier(directory, std::min(kLargest, ModelBytes(plan).value_or(kLargest)),
-                       [] { return InterruptRequested().load(); }));
+        lab::ProbePlace(place, model_file, std::min(kLargest, ModelBytes(plan).value_or(kLargest)),
+                        [] { return InterruptRequested().load(); }));
     facts.merge(lab::TierFacts(name, report));
   }
   return {};
@@ -426,7 +426,8 @@ int Measure(const MeasureFlags& flags, const lab::Plan& plan, uint64_t seed,
   std::map<std::string, std::string> facts;
   if (plan.target.kind == lab::TargetKind::kBuiltin) facts = EngineFacts();
   if (!resume_run) {
-    if (const Status tiers = MeasureTiers(plan, progress, facts); !tiers.ok()) {
+    if (const Status tiers = MeasureTiers(plan, (*target)->model_file(), progress, facts);
+        !tiers.ok()) {
       return Fail(tiers.error());
     }
   }

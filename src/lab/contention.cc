@@ -3,14 +3,10 @@
 #include <poll.h>
 #include <unistd.h>
 
-#include <sys/stat.h>
-
 #include <algorithm>
 #include <array>
-#include <atomic>
 #include <cerrno>
 #include <csignal>
-#include <filesystem>
 #include <nlohmann/json.hpp>
 #include <thread>
 #include <utility>
@@ -19,6 +15,7 @@
 #include "base/units.h"
 #include "lab/control.h"
 #include "os/cgroup.h"
+#include "os/own_cgroup.h"
 #include "os/proc_root.h"
 #include "os/proc_status.h"
 #include "os/process.h"
@@ -43,7 +40,7 @@ int64_t MedianOf(std::vector<int64_t> values) {
   return values[middle - 1] + (values[middle] - values[middle - 1]) / 2;
 }
 
-constexpr std::string_view kGroupPrefix = "rouse-ballast-";
+constexpr std::string_view kGroupPrefix = "rouse-ballast";
 
 // A running worker process and its two lines.
 class Worker {
@@ -200,11 +197,9 @@ Group MakeBallastGroup() {
   if (!own.ok()) return {"", own.error().message()};
   const std::string& parent = *own;
   RemoveStaleBallastGroups(parent);
-  static std::atomic<int> count{0};
-  const std::string directory = parent + "/" + std::string(kGroupPrefix) +
-                                std::to_string(getpid()) + "-" + std::to_string(++count);
-  if (mkdir(directory.c_str(), 0755) == 0) return {directory, ""};
-  return {"", Error::FromErrno(errno, "cannot make " + directory).message()};
+  const Result<std::string> made = os::MakeCgroup(parent, kGroupPrefix);
+  if (made.ok()) return {*made, ""};
+  return {"", made.error().message()};
 }
 
 class ProcessLoads : public Loads {
@@ -323,21 +318,8 @@ LoadMaker& RealLoadMaker() {
 }
 
 std::vector<std::string> RemoveStaleBallastGroups(const std::string& parent_directory) {
-  std::vector<std::string> removed;
-  std::error_code ignored;
-  std::vector<std::string> candidates;
-  for (const auto& entry : std::filesystem::directory_iterator(parent_directory, ignored)) {
-    const std::string name = entry.path().filename().string();
-    if (!name.starts_with(kGroupPrefix)) continue;
-    const std::string rest = name.substr(kGroupPrefix.size());
-    const std::optional<int64_t> pid = ParseInt64(rest.substr(0, rest.find('-')));
-    // A living tool may be about to use it; one with members cannot be removed anyway.
-    if (!pid || kill(static_cast<pid_t>(*pid), 0) == 0 || errno != ESRCH) continue;
-    candidates.push_back(entry.path().string());
-  }
-  for (const std::string& each : candidates) {
-    if (rmdir(each.c_str()) == 0) removed.push_back("control group " + each);
-  }
+  std::vector<std::string> removed = os::RemoveStaleCgroups(parent_directory, kGroupPrefix);
+  for (std::string& each : removed) each = "control group " + each;
   return removed;
 }
 

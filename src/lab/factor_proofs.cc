@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
+#include "base/units.h"
 #include "lab/factors.h"
 #include "lab/prompt_text.h"
 #include "lab/targets.h"
@@ -52,6 +53,16 @@ nlohmann::json ToldContext(const std::string& state_json) {
   const nlohmann::json& details = model["layer_details"];
   const bool has = details.is_object() && details.contains("context");
   return has && details["context"].is_object() ? details["context"] : nlohmann::json();
+}
+
+// A simulated disk: whether that process's reads are limited as they should be.
+void AddReadLimit(int pid, const os::ReadLimit& limit, LayerReading& reading) {
+  const std::optional<int64_t> now = os::ReadLimitOf(os::ProcRoot::Real(), pid, limit.device);
+  reading.proof += " and the limit of its control group";
+  reading.detail += now ? ", simulated: its reads of " + limit.device + " are limited to " +
+                              FormatBytes(*now) + "/s"
+                        : ", but no limit is on its reads of " + limit.device;
+  if (now != limit.bytes_per_second) reading.reached = false;
 }
 
 }  // namespace
@@ -111,6 +122,7 @@ void AddLaunch(StateContext& context, const Condition& condition,
     if (pid) reading.value = condition.path;
     reading.detail += pid ? ", named to process " + std::to_string(*pid)
                           : ", which no process of the server was started with";
+    if (pid && context.read_limit) AddReadLimit(*pid, *context.read_limit, reading);
   }
 }
 

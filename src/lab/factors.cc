@@ -47,8 +47,9 @@ constexpr std::array<FactorRow, 5> kFactors{{
      .proof = "/proc/PID/cmdline of the server"},
     {.name = "path",
      .value = Path,
-     .set = "the model's file is put into that directory, and the server started with it",
-     .proof = "/proc/PID/cmdline of the server, and the content of the file"},
+     .set = "the model's file is put into that directory, and the server started with it; for a "
+            "simulated disk in a control group whose reads are limited",
+     .proof = "/proc/PID/cmdline of the server, the content of the file, the group's limit"},
 }};
 
 }  // namespace

@@ -3,6 +3,7 @@
 #include "lab/compile_cache.h"
 #include "lab/contention.h"
 #include "os/leftovers.h"
+#include "os/read_limit.h"
 
 namespace rouse::lab {
 
@@ -13,6 +14,9 @@ std::vector<std::string> RemoveLeftovers() {
     removed.push_back(each.comm + " (pid " + std::to_string(each.pid) + ")");
   }
   for (std::string& group : RemoveStaleBallastGroups()) removed.push_back(std::move(group));
+  for (const std::string& group : os::RemoveStaleReadLimits()) {
+    removed.push_back("control group " + group);
+  }
   for (std::string& folder : CompileCache::RemoveStale()) removed.push_back(std::move(folder));
   return removed;
 }

@@ -1,6 +1,7 @@
 // What runs that were killed together with everything that cleans up after them have left on this
-// machine: processes (os/leftovers.h), control groups of ballasts, folders of compiled kernels.
-// Called once at the start of a command that starts processes, before the first of them.
+// machine: processes (os/leftovers.h), control groups of ballasts and of simulated disks, folders
+// of compiled kernels. Called once at the start of a command that starts processes, before the
+// first of them.
 #pragma once
 
 #include <string>

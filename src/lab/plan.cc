@@ -14,6 +14,7 @@
 #include "lab/factors.h"
 #include "lab/plan_internal.h"
 #include "lab/targets.h"
+#include "lab/tier_place.h"
 #include "wire/url.h"
 
 namespace rouse::lab {
@@ -300,6 +301,10 @@ std::string WhyNotAPath(const std::string& name, const std::string& directory) {
   if (!word) {
     return "a path is written NAME=DIR, with a name of letters, digits, - and _, such as "
            "nvme=/mnt/nvme";
+  }
+  if (directory.starts_with(kSimulatedPrefix)) {
+    const Result<TierPlace> place = ParseTierPlace(directory);
+    return place.ok() ? "" : "path " + TomlString(name) + " " + place.error().message();
   }
   if (!directory.starts_with('/')) {
     return "the directory of path " + TomlString(name) + " must be absolute, not " +

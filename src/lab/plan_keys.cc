@@ -217,7 +217,8 @@ const std::array<Key<TargetSpec>, 11> kTargetKeys{{
     {{.name = "paths",
       .type = KeyType::kTable,
       .expected = "a table of names to directories",
-      .meaning = "directories that a condition's path may name; the model's file is put there",
+      .meaning = "directories that a condition's path may name, where the model's file is put, or "
+                 "simulated disks such as simulated:200MB/s",
       .scope = KeyScope::kStarted},
      SetPaths},
 }};

@@ -138,6 +138,9 @@ const std::vector<BadPlan> kBadPlans = {
     {Head("[target]\npaths = { nvme = \"a\" }\n"),
      "plan.toml:4: \"paths\" in [target]: the directory of path \"nvme\" must be absolute, not "
      "\"a\""},
+    {Head("[target]\npaths = { slow = \"simulated:200\" }\n"),
+     "plan.toml:4: \"paths\" in [target]: path \"slow\" has no rate of at least 1MB/s in "
+     "\"simulated:200\"; expected simulated:RATE, such as simulated:200MB/s"},
     {Head("[target]\npaths = { \"a b\" = \"/a\" }\n"),
      "plan.toml:4: \"paths\" in [target]: a path is written NAME=DIR, with a name of letters, "
      "digits, - and _, such as nvme=/mnt/nvme"},

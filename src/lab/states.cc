@@ -95,14 +95,17 @@ class Builder {
   // Where the model's file lies is decided before anything looks at it.
   Why Path() {
     Status used = context_.target.UseModelFile("");
+    context_.read_limit.reset();
     if (!condition_.path.empty()) {
-      const std::string& directory = context_.plan.target.paths.at(condition_.path);
-      Say("putting the model's file into " + directory);
-      const Result<std::string> placed =
-          context_.copies.Place(context_.target.model_file(), directory, context_.interrupted);
+      const std::string& place = context_.plan.target.paths.at(condition_.path);
+      Say("putting the model's file into " + place);
+      const Result<TierPlaces::Placed> placed =
+          context_.places.Place(place, context_.target.model_file(), context_.interrupted);
       if (!placed.ok()) return "path " + condition_.path + ": " + placed.error().message();
-      used = context_.target.UseModelFile(*placed);
+      used = context_.target.UseModelFile(placed->file);
+      context_.read_limit = placed->limit;
     }
+    if (used.ok()) used = context_.target.LimitReads(context_.read_limit);
     return used.ok() ? Why() : Why(used.error().message());
   }
 

@@ -14,10 +14,10 @@
 #include "base/result.h"
 #include "base/time.h"
 #include "lab/contention.h"
-#include "lab/model_copy.h"
 #include "lab/plan.h"
 #include "lab/prompt_text.h"
 #include "lab/target.h"
+#include "lab/tier_place.h"
 #include "results/attempt.h"
 
 namespace rouse::lab {
@@ -105,7 +105,8 @@ struct StateContext {
   // Of the block, where all of its conditions share one (lab/plan.h).
   std::optional<uint64_t> block_salt = {};
   std::string running_path = {};  // as running_args
-  ModelCopies copies = {};
+  TierPlaces places = {};
+  std::optional<os::ReadLimit> read_limit = {};  // that the server was started with
   PromptLengths prompts = {};
   // Locked pages of `locked_file`, kept while conditions want them.
   std::unique_ptr<PageLock> page_lock = {};

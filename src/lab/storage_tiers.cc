@@ -1,7 +1,7 @@
 #include "lab/storage_tiers.h"
 
 #include <fcntl.h>
-#include <sys/statfs.h>
+#include <poll.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -9,24 +9,32 @@
 #include <atomic>
 #include <cerrno>
 #include <cstdlib>
+#include <filesystem>
 #include <memory>
+#include <nlohmann/json.hpp>
 #include <thread>
+#include <utility>
 
 #include "base/fd.h"
 #include "base/time.h"
+#include "base/units.h"
 #include "lab/plan_internal.h"
 #include "lab/schedule.h"
-#include "os/block_device.h"
+#include "lab/targets.h"
+#include "models/catalog.h"
+#include "os/process.h"
+#include "os/read_limit.h"
 
 namespace rouse::lab {
 namespace {
+
+using Json = nlohmann::json;
 
 constexpr int64_t kBlockBytes = int64_t{1} << 20U;
 constexpr int64_t kBytesMin = 16 * kBlockBytes;
 constexpr int64_t kAlignment = 4096;
 constexpr int64_t kDepthLimitNs = 2 * kNsPerSecond;
 constexpr std::array<int, 3> kDepths = {1, 4, 16};
-constexpr long kTmpfsMagic = 0x01021994;  // linux/magic.h
 
 struct Free {
   void operator()(char* block) const { std::free(block); }
@@ -98,11 +106,6 @@ Result<TierDepth> ReadAtDepth(int fd, int64_t blocks, int depth) {
       .bytes_per_second = static_cast<int64_t>(static_cast<double>(read_bytes.load()) / seconds)};
 }
 
-bool IsMemory(const std::string& path) {
-  struct statfs file_system{};
-  return statfs(path.c_str(), &file_system) == 0 && file_system.f_type == kTmpfsMagic;
-}
-
 Fd NamelessFile(const std::string& directory) {
   Fd file(open(directory.c_str(), O_TMPFILE | O_RDWR | O_CLOEXEC, 0600));
   if (file.valid() || (errno != EOPNOTSUPP && errno != EISDIR)) return file;
@@ -113,30 +116,109 @@ Fd NamelessFile(const std::string& directory) {
   return file;
 }
 
-std::string StorageText(const std::string& directory, bool memory) {
-  const Result<os::Storage> storage = os::ReadStorage(os::ProcRoot::Real(), directory);
-  if (!storage.ok()) return memory ? "memory" : "unknown";
-  return storage->file_system + (memory ? " (memory)" : " on " + storage->source);
+// Rates that disks of today have: an older NVMe, a SATA SSD, a hard disk reading in order, a memory
+// card.
+constexpr std::array<int64_t, 4> kDiskMegabytes = {2000, 500, 150, 50};
+constexpr size_t kSimulatedByDefault = 2;
+// The kernel grants a limit in steps of 0.1 s, the first at once: what takes less than some of them
+// is read faster than the limit says.
+constexpr double kLeastSeconds = 0.5;
+
+std::string ModelFileOf(const Plan& plan) {
+  const std::string& named =
+      plan.target.model_file.empty() ? plan.target.model : plan.target.model_file;
+  const Result<models::ModelFile> model = models::Resolve(named);
+  return model.ok() ? model->path : "";
+}
+
+using Places = std::vector<std::pair<std::string, std::string>>;
+
+// Of a preset without --path: what needs no second disk. The two fastest disks for which the model
+// is large enough.
+Places DefaultPlaces(const std::string& model_file) {
+  std::error_code failed;
+  const auto bytes = std::filesystem::file_size(model_file, failed);
+  Places places;
+  for (const int64_t rate : kDiskMegabytes) {
+    const double seconds =
+        failed ? 1 : static_cast<double>(bytes) / 1e6 / static_cast<double>(rate);
+    const std::string name = std::to_string(rate) + "MB";
+    if (seconds < kLeastSeconds && rate != kDiskMegabytes.back()) continue;
+    places.emplace_back(name + "ps", std::string(kSimulatedPrefix) + name + "/s");
+    if (places.size() == kSimulatedByDefault) break;
+  }
+  places.emplace_back("ram", "/dev/shm");
+  return places;
+}
+
+// Why a tier that nobody asked for by name is not to be had.
+std::string WhyNotByDefault(const std::string& directory, const std::string& model_file) {
+  if (!IsMemoryFileSystem(directory)) return directory + " is no memory file system";
+  if (access(directory.c_str(), W_OK) != 0) return directory + " cannot be written";
+  std::error_code failed;
+  const auto needed = std::filesystem::file_size(model_file, failed);
+  const std::filesystem::space_info space = std::filesystem::space(directory, failed);
+  if (failed || space.available > needed + needed / 8) return "";
+  return directory + " has " + FormatBytes(static_cast<int64_t>(space.available)) +
+         " left, and the model has " + FormatBytes(static_cast<int64_t>(needed));
+}
+
+std::string WhyNotPlace(const std::string& text, const std::string& model_file, bool by_default) {
+  const Result<TierPlace> place = ParseTierPlace(text);
+  if (!place.ok()) return place.error().message();
+  if (place->simulated()) return WhyNotSimulated(*place, model_file);
+  return by_default ? WhyNotByDefault(text, model_file) : "";
+}
+
+std::string ConditionName(const std::string& name, const std::string& place) {
+  return (place.starts_with(kSimulatedPrefix) ? "simulated " : "cold from ") + name;
+}
+
+// Everything that a child writes until it ends; kInterrupted ends it.
+Result<std::string> OutputOf(os::Child& child, const std::function<bool()>& interrupted) {
+  std::string text;
+  for (;;) {
+    if (interrupted && interrupted()) return Error(ErrorCode::kInterrupted, "interrupted");
+    constexpr int kLookMs = 100;
+    pollfd entry{.fd = child.stdout_pipe().get(), .events = POLLIN, .revents = 0};
+    if (poll(&entry, 1, kLookMs) <= 0) continue;
+    std::array<char, 4096> buffer{};
+    const ssize_t count = read(entry.fd, buffer.data(), buffer.size());
+    if (count < 0 && errno == EINTR) continue;
+    if (count < 0) return ErrnoOf("cannot read what the measuring process tells");
+    if (count == 0) return text;
+    text.append(buffer.data(), static_cast<size_t>(count));
+  }
 }
 
 }  // namespace
 
-Status AddPathConditions(Plan& plan) {
-  if (plan.target.paths.empty()) {
+Status AddPathConditions(Plan& plan, std::vector<LeftOut>& left_out) {
+  if (!RowOf(plan.target.kind).owns_process) {
     return Error(ErrorCode::kUsage,
-                 "--preset storage compares directories: give each with --path NAME=DIR, for "
-                 "example --path disk=/var/tmp --path ram=/dev/shm");
+                 "--preset storage: a server that rouse does not start cannot be told to load from "
+                 "another directory; let rouse start it (--target 'cmd:COMMAND {port} {model}')");
   }
   const std::string base = plan.conditions.front().name;
-  for (const auto& [name, directory] : plan.target.paths) {
-    const auto names_it = [&](const Condition& each) { return each.path == name; };
+  const std::string model_file = ModelFileOf(plan);
+  Places places(plan.target.paths.begin(), plan.target.paths.end());
+  const bool by_default = places.empty();
+  if (by_default) places = DefaultPlaces(model_file);
+  for (const auto& [name, place] : places) {
+    const auto names_it = [&name = name](const Condition& each) { return each.path == name; };
     if (std::any_of(plan.conditions.begin(), plan.conditions.end(), names_it)) continue;
     RawCondition raw;
-    raw.name = "cold from " + name;
+    raw.name = ConditionName(name, place);
     raw.base = base;
     raw.path = name;
+    if (const std::string why = WhyNotPlace(place, model_file, by_default); !why.empty()) {
+      left_out.push_back({raw.name, false, why});
+      plan.target.paths.erase(name);
+      continue;
+    }
+    plan.target.paths[name] = place;
     // Pages of a memory file system are the file: they cannot be dropped, and need no disk.
-    if (IsMemory(directory)) {
+    if (IsMemoryFileSystem(place)) {
       raw.state[Layer::kPageCache] = "warm";
       raw.compound = true;
     }
@@ -153,11 +235,11 @@ Result<TierReport> ProbeTier(const std::string& directory, int64_t bytes,
   const Fd writer = NamelessFile(directory);
   if (!writer.valid()) return ErrnoOf("cannot write a file to measure " + directory);
   RETURN_IF_ERROR(WriteFile(writer.get(), blocks, directory, interrupted));
-  const bool memory = IsMemory(directory);
+  const bool memory = IsMemoryFileSystem(directory);
   const std::string again = "/proc/self/fd/" + std::to_string(writer.get());
   const Fd direct(memory ? -1 : open(again.c_str(), O_RDONLY | O_DIRECT | O_CLOEXEC));
   TierReport report;
-  report.storage = StorageText(directory, memory);
+  report.storage = StorageText(directory);
   report.how = memory           ? "copied from memory: it has no device"
                : direct.valid() ? "O_DIRECT"
                                 : "after dropping its pages: this file system has no O_DIRECT";
@@ -171,9 +253,69 @@ Result<TierReport> ProbeTier(const std::string& directory, int64_t bytes,
   return report;
 }
 
+Result<TierReport> ProbePlace(const std::string& place, const std::string& model_file,
+                              int64_t bytes, const std::function<bool()>& interrupted) {
+  ASSIGN_OR_RETURN(const TierPlace parsed, ParseTierPlace(place));
+  if (!parsed.simulated()) return ProbeTier(parsed.directory, bytes, interrupted);
+  ASSIGN_OR_RETURN(const SimulatedTier tier,
+                   SimulatedTier::Make(parsed, model_file, std::max(bytes, kBytesMin)));
+  os::SpawnOptions options;
+  std::array<char, 4096> path{};
+  const ssize_t length = readlink("/proc/self/exe", path.data(), path.size() - 1);
+  if (length <= 0) return ErrnoOf("cannot read /proc/self/exe");
+  options.argv = {std::string(path.data(), static_cast<size_t>(length)), "worker", "tier",
+                  tier.directory(), std::to_string(bytes)};
+  options.stdout_to = os::OutputTo::Pipe();
+  ASSIGN_OR_RETURN(options.cgroup_directory, os::MakeReadLimitGroup(tier.limit()));
+  options.remove_cgroup = true;
+  Result<os::Child> child = os::Spawn(options);
+  if (!child.ok()) {
+    rmdir(options.cgroup_directory.c_str());
+    return child.error();
+  }
+  ASSIGN_OR_RETURN(const std::string told, OutputOf(*child, interrupted));
+  ASSIGN_OR_RETURN(TierReport report, ParseTierReport(told));
+  report.storage = tier.storage();
+  report.how +=
+      ", reads limited to " + FormatBytes(tier.limit().bytes_per_second) + "/s by a control group";
+  report.simulated_bytes_per_second = tier.limit().bytes_per_second;
+  return report;
+}
+
+std::string TierReportJson(const TierReport& report) {
+  Json json = {{"storage", report.storage}, {"how", report.how}, {"depths", Json::array()}};
+  for (const TierDepth& each : report.depths) {
+    json["depths"].push_back({each.depth, each.bytes_per_second});
+  }
+  return json.dump();
+}
+
+Result<TierReport> ParseTierReport(const std::string& text) {
+  const Json json = Json::parse(text, nullptr, false);
+  if (json.is_object() && json.contains("error") && json["error"].is_string()) {
+    return Error(ErrorCode::kState, json["error"].get<std::string>());
+  }
+  TierReport report;
+  try {
+    report.storage = json.at("storage").get<std::string>();
+    report.how = json.at("how").get<std::string>();
+    for (const Json& each : json.at("depths")) {
+      report.depths.push_back(
+          {.depth = each.at(0).get<int>(), .bytes_per_second = each.at(1).get<int64_t>()});
+    }
+  } catch (const Json::exception&) {
+    return Error(ErrorCode::kInternal, "the process that measures a simulated disk told nothing");
+  }
+  return report;
+}
+
 std::map<std::string, std::string> TierFacts(const std::string& name, const TierReport& report) {
   std::map<std::string, std::string> facts = {{"tier_" + name + "_storage", report.storage},
                                               {"tier_" + name + "_how", report.how}};
+  if (report.simulated_bytes_per_second) {
+    facts["tier_" + name + "_simulated_bytes_per_second"] =
+        std::to_string(*report.simulated_bytes_per_second);
+  }
   for (const TierDepth& each : report.depths) {
     facts["tier_" + name + "_depth" + std::to_string(each.depth) + "_bytes_per_second"] =
         std::to_string(each.bytes_per_second);

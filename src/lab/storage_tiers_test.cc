@@ -11,18 +11,19 @@ namespace {
 
 using testing::HasSubstr;
 
-Result<Plan> StoragePlan(const std::vector<std::string>& paths) {
+Result<Plan> StoragePlan(const std::vector<std::string>& paths, std::vector<LeftOut>& left_out) {
   Result<Plan> plan = ParsePlan(FindPreset("storage")->toml, "preset storage");
   if (!plan.ok()) return plan;
   PlanOverrides overrides;
   overrides.paths = paths;
   RETURN_IF_ERROR(ApplyOverrides(overrides, *plan));
-  RETURN_IF_ERROR(AddPathConditions(*plan));
+  RETURN_IF_ERROR(AddPathConditions(*plan, left_out));
   return plan;
 }
 
 TEST(StorageTiers, AddsOneConditionForEachPathOnTheSameBase) {
-  const Result<Plan> plan = StoragePlan({"disk=/var/tmp", "ram=/dev/shm"});
+  std::vector<LeftOut> left_out;
+  const Result<Plan> plan = StoragePlan({"disk=/var/tmp", "ram=/dev/shm"}, left_out);
   ASSERT_TRUE(plan.ok()) << plan.error().message();
   ASSERT_EQ(plan->conditions.size(), 3U);
   EXPECT_EQ(plan->conditions[1].name, "cold from disk");
@@ -37,10 +38,56 @@ TEST(StorageTiers, AddsOneConditionForEachPathOnTheSameBase) {
   EXPECT_EQ(PlanHash(*again), PlanHash(*plan));
 }
 
-TEST(StorageTiers, AsksForAPathWhenThereIsNone) {
-  const Result<Plan> plan = StoragePlan({});
-  ASSERT_FALSE(plan.ok());
-  EXPECT_THAT(plan.error().message(), HasSubstr("--path NAME=DIR"));
+TEST(StorageTiers, WithoutAPathAreMemoryAndSimulatedDisksOrTheReasonWhyNot) {
+  std::vector<LeftOut> left_out;
+  const Result<Plan> plan = StoragePlan({}, left_out);
+  ASSERT_TRUE(plan.ok()) << plan.error().message();
+  ASSERT_GE(plan->conditions.size() + left_out.size(), 3U);
+  for (const Condition& each : plan->conditions) {
+    if (each.path.empty()) continue;
+    const bool simulated = plan->target.paths.at(each.path).starts_with(kSimulatedPrefix);
+    EXPECT_EQ(each.name.starts_with("simulated "), simulated) << each.name;
+    EXPECT_EQ(each.Value(Layer::kPageCache), simulated ? "cold" : "warm") << each.name;
+  }
+  for (const LeftOut& each : left_out) EXPECT_FALSE(each.reason.empty()) << each.name;
+  EXPECT_EQ(plan->target.paths.size() + 1, plan->conditions.size());
+}
+
+TEST(StorageTiers, ASimulatedDiskThatIsNotPermittedIsLeftOutAndTheOthersStay) {
+  std::vector<LeftOut> left_out;
+  const Result<Plan> plan =
+      StoragePlan({"disk=/var/tmp", "slow=simulated:20MB/s@/nonexistent"}, left_out);
+  ASSERT_TRUE(plan.ok()) << plan.error().message();
+  ASSERT_EQ(plan->conditions.size(), 2U);
+  EXPECT_EQ(plan->conditions[1].path, "disk");
+  ASSERT_EQ(left_out.size(), 1U);
+  EXPECT_EQ(left_out[0].name, "simulated slow");
+  EXPECT_THAT(left_out[0].reason, HasSubstr("/nonexistent"));
+  EXPECT_FALSE(plan->target.paths.contains("slow"));
+}
+
+TEST(StorageTiers, AreRefusedOnAServerThatRouseDoesNotStart) {
+  std::vector<LeftOut> left_out;
+  Plan plan;
+  plan.target.kind = TargetKind::kUrl;
+  plan.conditions.emplace_back();
+  const Status status = AddPathConditions(plan, left_out);
+  ASSERT_FALSE(status.ok());
+  EXPECT_THAT(status.error().message(), HasSubstr("let rouse start it"));
+}
+
+TEST(StorageTiers, AReportOfAnotherProcessIsReadAsItWasWritten) {
+  TierReport report;
+  report.storage = "ext4";
+  report.how = "O_DIRECT";
+  report.depths = {{1, 5}, {4, 6}};
+  const Result<TierReport> read = ParseTierReport(TierReportJson(report));
+  ASSERT_TRUE(read.ok());
+  EXPECT_EQ(read->how, "O_DIRECT");
+  ASSERT_EQ(read->depths.size(), 2U);
+  EXPECT_EQ(read->depths[1].bytes_per_second, 6);
+  EXPECT_EQ(ParseTierReport("{\"error\": \"no space\"}").error().message(), "no space");
+  EXPECT_FALSE(ParseTierReport("").ok());
 }
 
 TEST(StorageTiers, MeasuresEveryDepthAndLeavesNothingBehind) {

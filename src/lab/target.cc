@@ -78,6 +78,11 @@ class ProcessTarget : public Target {
     return {};
   }
 
+  Status LimitReads(const std::optional<os::ReadLimit>& limit) override {
+    read_limit_ = limit;
+    return {};
+  }
+
   Status PickPort() override {
     ASSIGN_OR_RETURN(port_, FreePort());
     return {};
@@ -94,9 +99,19 @@ class ProcessTarget : public Target {
     if (compile_cache_) {
       options.environment.emplace_back(spec_.compile_cache_env, compile_cache_->directory());
     }
+    // A group for each start: its warden removes it with the last process in it.
+    if (read_limit_) {
+      ASSIGN_OR_RETURN(options.cgroup_directory, os::MakeReadLimitGroup(*read_limit_));
+      options.remove_cgroup = true;
+    }
     options.stdout_to = os::OutputTo::File(log_path_);
     options.stderr_to = os::OutputTo::File(log_path_);
-    ASSIGN_OR_RETURN(child_, os::Spawn(options));
+    Result<os::Child> child = os::Spawn(options);
+    if (!child.ok()) {
+      if (options.remove_cgroup) rmdir(options.cgroup_directory.c_str());
+      return child.error();
+    }
+    child_ = *std::move(child);
     return child_.forked_at();
   }
 
@@ -154,6 +169,7 @@ class ProcessTarget : public Target {
   TargetSpec spec_;
   std::string model_file_;
   std::string moved_to_;  // the same bytes elsewhere; "" = model_file_
+  std::optional<os::ReadLimit> read_limit_;
   int port_ = 0;
 
  private:

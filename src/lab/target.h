@@ -14,6 +14,7 @@
 #include "lab/compile_cache.h"
 #include "lab/layers.h"
 #include "lab/plan.h"
+#include "os/read_limit.h"
 
 namespace rouse::lab {
 
@@ -55,6 +56,13 @@ class Target {
   virtual Status UseModelFile(const std::string& path) {
     if (path.empty()) return {};
     return Error(ErrorCode::kUnsupported, "this target's model file is not ours to choose");
+  }
+
+  // From the next Spawn on the server's processes are under this limit; empty = under none.
+  // kUnsupported where they are not ours to start.
+  virtual Status LimitReads(const std::optional<os::ReadLimit>& limit) {
+    if (!limit) return {};
+    return Error(ErrorCode::kUnsupported, "this target's processes are not ours to start");
   }
 
   // Starts the process with these arguments added; returns the moment of spawning, without waiting

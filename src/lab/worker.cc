@@ -24,6 +24,7 @@
 #include "base/strings.h"
 #include "base/time.h"
 #include "base/units.h"
+#include "lab/storage_tiers.h"
 #include "wire/client.h"
 
 namespace rouse::lab {
@@ -230,6 +231,12 @@ Result<Json> WatchAsSentinel(int64_t period_ns, const StopSignal& stop) {
   return Json{{"report", true}, {"start_ns", starts}, {"duration_ns", durations}};
 }
 
+Result<Json> MeasureTier(const std::string& directory, int64_t bytes, const StopSignal& stop) {
+  ASSIGN_OR_RETURN(const TierReport report,
+                   ProbeTier(directory, bytes, [&stop] { return stop.Pending(); }));
+  return Json::parse(TierReportJson(report));
+}
+
 Result<Json> Dispatch(const std::vector<std::string>& arguments, const StopSignal& stop) {
   const Error usage(ErrorCode::kUsage, "worker: unknown role or arguments");
   if (arguments.empty()) return usage;
@@ -239,6 +246,7 @@ Result<Json> Dispatch(const std::vector<std::string>& arguments, const StopSigna
   const std::optional<int64_t> number =
       arguments.size() < 2 ? std::nullopt : ParseInt64(arguments.back());
   if (!number || *number <= 0) return usage;
+  if (role == "tier" && arguments.size() == 3) return MeasureTier(arguments[1], *number, stop);
   if (role == "ballast" && arguments.size() == 2) return HoldBallast(*number, stop);
   if (role == "cpu" && arguments.size() == 2) return BurnCpu(*number, stop);
   if (role == "sentinel" && arguments.size() == 2) return WatchAsSentinel(*number, stop);

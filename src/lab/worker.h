@@ -15,8 +15,9 @@
 namespace rouse::lab {
 
 // "ballast BYTES", "cpu THREADS", "disk FILE", "requests URL API MODEL STREAMS
-// [HEADER=VARIABLE...]", "sentinel PERIOD_NS". Returns the exit status: 0 after SIGTERM, 2 for bad
-// arguments, 3 when the load did not stand.
+// [HEADER=VARIABLE...]", "sentinel PERIOD_NS"; "tier DIRECTORY BYTES" prints one line at its end
+// and needs no SIGTERM. Returns the exit status: 0 after SIGTERM, 2 for bad arguments, 3 when the
+// load did not stand.
 int RunWorker(const std::vector<std::string>& arguments);
 
 // A little fixed work: a hash over 128 KiB twice, some 0.04 ms of an idle core and small enough to

@@ -332,7 +332,7 @@ std::string RenderRun(const results::Run& run, std::span<const Attempt> attempts
   }
   if (!run.hypotheses.empty()) out += Hypotheses(judged, options);
   out += RenderClaim(run, attempts, options.columns);
-  out += RenderTiers(run, attempts);
+  out += RenderTiers(run, attempts, options.columns);
   out += Failures(attempts, options.columns);
   out += Warnings(run, attempts, options.columns);
   const std::string proofs = Proofs(attempts, options.columns);

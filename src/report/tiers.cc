@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "base/strings.h"
+#include "base/terminal_text.h"
 #include "base/units.h"
 #include "stats/summary.h"
 
@@ -25,6 +26,7 @@ struct Tier {
   std::string how;
   std::map<int64_t, int64_t> depths;  // reads in flight -> bytes per second
   std::optional<int64_t> possible;    // the best of them
+  std::optional<int64_t> simulated;   // bytes per second that a simulated disk is limited to
   std::optional<int64_t> achieved;    // the median of what the load read per second
   std::optional<double> Ratio() const {
     if (!possible || !achieved || *possible <= 0) return std::nullopt;
@@ -68,6 +70,7 @@ std::vector<Tier> TiersOf(const results::Run& run, std::span<const results::Atte
     tier.storage = Fact(run, prefix + "storage");
     tier.how = Fact(run, prefix + "how");
     if (tier.storage.empty()) continue;
+    tier.simulated = ParseInt64(Fact(run, prefix + "simulated_bytes_per_second"));
     for (const int64_t depth : {1, 4, 16}) {
       const auto rate =
           ParseInt64(Fact(run, prefix + "depth" + std::to_string(depth) + "_bytes_per_second"));
@@ -88,24 +91,39 @@ std::string Percent(double ratio) {
   return text.data();
 }
 
+template <typename Value>
+Json OrNull(const std::optional<Value>& value) {
+  return value ? Json(*value) : Json();
+}
+
 }  // namespace
 
-std::string RenderTiers(const results::Run& run, std::span<const results::Attempt> attempts) {
+std::string RenderTiers(const results::Run& run, std::span<const results::Attempt> attempts,
+                        int columns) {
   std::string out;
   for (const Tier& tier : TiersOf(run, attempts)) {
-    out += "  " + tier.path + " (" + tier.storage + "): ";
+    std::string head = tier.path + " (";
+    if (tier.simulated) {
+      head += "simulated: reads limited to " + FormatBytes(*tier.simulated) + "/s, on ";
+    }
+    head += tier.storage + "): ";
     std::string depths;
     for (const auto& [depth, rate] : tier.depths) {
       depths +=
           (depths.empty() ? "" : ", ") + FormatBytes(rate) + "/s at depth " + std::to_string(depth);
     }
-    out += depths + "\n";
+    out += WrapText(head + depths, {.columns = columns, .indent = 2, .hanging = 4});
+    std::string got = "what the load got is not known: the server told no lane of its reader";
     if (tier.achieved) {
-      out += "    the load got " + FormatBytes(*tier.achieved) + "/s";
-      if (const auto ratio = tier.Ratio()) out += ", " + Percent(*ratio) + " of the best of these";
-      out += "\n";
-    } else {
-      out += "    what the load got is not known: the server told no lane of its reader\n";
+      got = "the load got " + FormatBytes(*tier.achieved) + "/s";
+      if (const auto ratio = tier.Ratio()) got += ", " + Percent(*ratio) + " of the best of these";
+    }
+    out += WrapText(got, {.columns = columns, .indent = 4, .hanging = 4});
+    if (tier.simulated && tier.possible && *tier.possible > *tier.simulated * 115 / 100) {
+      out += WrapText(
+          "faster than its limit: the kernel grants reads in steps of 0.1 s, the first at once, "
+          "and this file needs too few of them",
+          {.columns = columns, .indent = 4, .hanging = 4});
     }
   }
   if (out.empty()) return "";
@@ -120,12 +138,14 @@ std::string TiersJson(const results::Run& run, std::span<const results::Attempt>
     Json row = {{"condition", tier.condition},
                 {"path", tier.path},
                 {"storage", tier.storage},
-                {"how", tier.how}};
+                {"how", tier.how},
+                {"simulated", tier.simulated.has_value()},
+                {"limit_bytes_per_second", OrNull(tier.simulated)}};
     row["depths"] = Json::object();
     for (const auto& [depth, rate] : tier.depths) row["depths"][std::to_string(depth)] = rate;
-    row["possible_bytes_per_second"] = tier.possible ? Json(*tier.possible) : Json();
-    row["achieved_bytes_per_second"] = tier.achieved ? Json(*tier.achieved) : Json();
-    row["achieved_ratio"] = tier.Ratio() ? Json(*tier.Ratio()) : Json();
+    row["possible_bytes_per_second"] = OrNull(tier.possible);
+    row["achieved_bytes_per_second"] = OrNull(tier.achieved);
+    row["achieved_ratio"] = OrNull(tier.Ratio());
     out.push_back(std::move(row));
   }
   return out.dump();

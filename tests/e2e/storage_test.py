@@ -1,7 +1,10 @@
 """The storage preset, scaled down: the same cold start from a directory on disk and from a RAM
 disk."""
+import glob
 import os
 import shutil
+import subprocess
+import time
 import uuid
 from pathlib import Path
 
@@ -38,10 +41,143 @@ def test_each_path_is_measured_by_itself_and_then_loaded_from(run_rouse, tmp_pat
     assert not list(disk.iterdir()) and not list(ram_folder.iterdir())
 
 
-def test_storage_without_a_path_is_refused_with_what_to_type(run_rouse):
-    answer = run_rouse("measure", "--preset", "storage")
+def simulated_disks(run_rouse, model):
+    """What `rouse doctor` says of them, as (permitted, how or why not)."""
+    answer = run_rouse("doctor", "--model", model, "--json")
+    assert answer.status == 0, answer.stderr
+    rows = {row["what"]: row for row in answer.json()["readers"]}
+    row = rows["simulated disks (--path)"]
+    return row["yes"], row["how"]
+
+
+@pytest.fixture
+def own_model(model, tmp_path):
+    """A copy that no other server maps, so that its pages can be dropped."""
+    copy = tmp_path / "own.gguf"
+    shutil.copyfile(model, copy)
+    with open(copy, "rb") as file:
+        os.fsync(file.fileno())
+    return copy
+
+
+def groups_of_tiers():
+    return set(glob.glob("/sys/fs/cgroup/**/rouse-tier-*", recursive=True))
+
+
+def loop_devices():
+    """Those over a file without a name, as ours are."""
+    files = {}
+    for path in glob.glob("/sys/block/loop*/loop/backing_file"):
+        try:
+            files[path] = Path(path).read_text()
+        except OSError:
+            continue  # it has just been let go
+    return {path: text for path, text in files.items() if "(deleted)" in text}
+
+
+def test_a_simulated_disk_slows_the_cold_start_to_its_rate(run_rouse, own_model):
+    permitted, why = simulated_disks(run_rouse, own_model)
+    if not permitted:
+        pytest.skip(why)
+    before = groups_of_tiers()
+    rate = own_model.stat().st_size  # bytes a second: so reading alone takes a second
+    answer = run_rouse("measure", "--preset", "storage", "--model", own_model, "--repeat", 2,
+                       "--path", f"slow=simulated:{rate}/s",
+                       "--path", f"slower=simulated:{rate // 2}/s", "--json", timeout=170)
+    assert answer.status == 0, answer.stderr
+    report = answer.json()
+    medians = {each["name"]: each["ttft_ns"]["median"] for each in report["conditions"]}
+    assert set(medians) == {"cold where it is", "simulated slow", "simulated slower"}
+    # The kernel's first step of 0.1 s is free. No upper bound: a busy machine may take longer.
+    assert medians["simulated slow"] >= 0.8e9
+    assert medians["simulated slower"] >= 1.7e9
+    assert medians["simulated slower"] > medians["simulated slow"] > medians["cold where it is"]
+    tiers = {tier["path"]: tier for tier in report["tiers"]}
+    for name, limit in (("slow", rate), ("slower", rate // 2)):
+        tier = tiers[name]
+        assert tier["simulated"] is True and tier["limit_bytes_per_second"] == limit
+        assert max(tier["depths"].values()) <= 1.2 * limit, tier
+        assert tier["achieved_bytes_per_second"] <= 1.25 * limit, tier
+    for attempt in report["attempts"]:
+        if attempt["condition"].startswith("simulated"):
+            path = attempt["state_after"]["path"]
+            assert path["reached"], path
+            assert "control group" in path["proof"] and "limited to" in path["detail"]
+    assert groups_of_tiers() == before
+
+
+def test_a_simulated_disk_in_memory_is_a_loop_device_that_is_gone_afterwards(run_rouse, own_model):
+    permitted, why = simulated_disks(run_rouse, own_model)
+    if not permitted:
+        pytest.skip(why)
+    if os.geteuid() != 0 or not os.path.exists("/dev/loop-control"):
+        pytest.skip("loop devices need root")
+    before = loop_devices()
+    rate = own_model.stat().st_size
+    answer = run_rouse("measure", "--preset", "storage", "--model", own_model, "--repeat", 1,
+                       "--path", f"card=simulated:{rate}/s@/dev/shm", "--json", timeout=170)
+    assert answer.status == 0, answer.stderr
+    report = answer.json()
+    assert report["conditions"][1]["name"] == "simulated card"
+    assert report["conditions"][1]["ttft_ns"]["median"] >= 0.8e9
+    [tier] = report["tiers"]
+    assert tier["simulated"] and "loop device" in tier["storage"]
+    assert loop_devices() == before
+
+
+def test_a_killed_run_leaves_no_limit_and_no_loop_device(rouse, run_rouse, own_model,
+                                                         environment):
+    permitted, why = simulated_disks(run_rouse, own_model)
+    if not permitted:
+        pytest.skip(why)
+    groups, loops = groups_of_tiers(), loop_devices()
+    rate = own_model.stat().st_size // 20
+    paths = ["--path", f"slow=simulated:{rate}/s"]
+    if os.geteuid() == 0 and os.path.exists("/dev/loop-control"):
+        paths += ["--path", f"card=simulated:{rate}/s@/dev/shm"]
+    run = subprocess.Popen([rouse, "measure", "--preset", "storage", "--model", own_model, *paths],
+                           env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    deadline = time.monotonic() + 60
+    while groups_of_tiers() == groups and time.monotonic() < deadline:
+        time.sleep(0.01)
+    assert groups_of_tiers() != groups, "no limit was ever made"
+    run.kill()
+    run.wait()
+    while time.monotonic() < deadline:
+        if groups_of_tiers() == groups and loop_devices() == loops:
+            break
+        time.sleep(0.05)
+    assert groups_of_tiers() == groups and loop_devices() == loops
+
+
+def test_what_is_not_permitted_is_left_out_with_its_reason(run_rouse, own_model, tmp_path):
+    disk = tmp_path / "disk"
+    disk.mkdir()
+    answer = run_rouse("measure", "--preset", "storage", "--model", own_model, "--dry-run",
+                       "--path", f"disk={disk}", "--path", "no=simulated:90MB/s@/nonexistent")
+    assert answer.status == 0, answer.stderr
+    assert 'left out condition "simulated no": there is no directory /nonexistent' in answer.stdout
+    assert "cold from disk" in answer.stdout
+
+
+def test_without_a_path_the_tiers_are_made_with_what_is_permitted(run_rouse, own_model):
+    answer = run_rouse("measure", "--preset", "storage", "--model", own_model, "--dry-run",
+                       "--json")
+    assert answer.status == 0, answer.stderr
+    schedule = answer.json()
+    names = {each["condition"] for each in schedule["attempts"]}
+    left_out = {each["name"]: each["reason"] for each in schedule["left_out"]}
+    assert "cold where it is" in names
+    permitted, why = simulated_disks(run_rouse, own_model)
+    found = any(name.startswith("simulated ") for name in names)
+    assert found == permitted, why
+    assert permitted or any(name.startswith("simulated ") for name in left_out)
+
+
+def test_a_rate_that_is_none_is_refused_with_what_to_type(run_rouse):
+    answer = run_rouse("measure", "--preset", "storage", "--path", "slow=simulated:fast")
     assert answer.status == 2
-    assert "--path NAME=DIR" in answer.stderr
+    assert "expected simulated:RATE, such as simulated:200MB/s" in answer.stderr
 
 
 def test_a_directory_that_is_not_there_is_named(run_rouse, tmp_path):
