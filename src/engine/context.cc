@@ -169,15 +169,23 @@ Result<std::unique_ptr<Context>> Context::Create(const Weights& weights,
   context->tokens_limit_ = llama_n_ctx(context->context_);
   context->part_tokens_ = llama_n_batch(context->context_);
   context->vocabulary_tokens_ = weights.vocabulary_tokens();
-  context->kv_bytes_ = log.BufferBytes("KV");
-  if (const auto recurrent = log.BufferBytes("RS")) {
-    context->kv_bytes_ = context->kv_bytes_.value_or(0) + *recurrent;
-  }
-  context->compute_bytes_ = log.BufferBytes("compute");
-  if (const auto output = log.BufferBytes("output")) {
-    context->compute_bytes_ = context->compute_bytes_.value_or(0) + *output;
-  }
+  context->NoteMemory(log);
   return context;
+}
+
+// What the library said while it made the context.
+void Context::NoteMemory(const LogCollector& log) {
+  kv_bytes_ = log.BufferBytes("KV");
+  if (const auto recurrent = log.BufferBytes("RS")) {
+    kv_bytes_ = kv_bytes_.value_or(0) + *recurrent;
+  }
+  flash_attention_ = log.FlashAttention();
+  cache_type_k_ = log.CacheType('K');
+  cache_type_v_ = log.CacheType('V');
+  compute_bytes_ = log.BufferBytes("compute");
+  if (const auto output = log.BufferBytes("output")) {
+    compute_bytes_ = compute_bytes_.value_or(0) + *output;
+  }
 }
 
 Context::~Context() {

@@ -6,6 +6,7 @@
 #include <optional>
 #include <span>
 #include <stop_token>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -17,6 +18,8 @@ struct ggml_threadpool;
 struct llama_context;
 
 namespace rouse::engine {
+
+class LogCollector;
 
 // Whether the engine can keep keys or values in this type ("f16", "q8_0", ...).
 bool IsCacheType(std::string_view name);
@@ -36,6 +39,10 @@ class Context {
   int threads() const { return threads_; }
   std::optional<int64_t> kv_bytes() const { return kv_bytes_; }
   std::optional<int64_t> compute_bytes() const { return compute_bytes_; }
+  // As the library made it; empty where it does not tell.
+  std::optional<bool> flash_attention() const { return flash_attention_; }
+  const std::string& cache_type_k() const { return cache_type_k_; }
+  const std::string& cache_type_v() const { return cache_type_v_; }
 
   // The tokens whose KV is held, in order.
   const std::vector<Token>& held() const { return held_; }
@@ -67,6 +74,7 @@ class Context {
  private:
   Context() = default;
   void AttachThreads();
+  void NoteMemory(const LogCollector& log);
   Result<bool> DecodePart(std::span<const Token> part, bool wants_logits);
 
   llama_context* context_ = nullptr;
@@ -77,6 +85,9 @@ class Context {
   int threads_ = 1;
   std::optional<int64_t> kv_bytes_;
   std::optional<int64_t> compute_bytes_;
+  std::optional<bool> flash_attention_;
+  std::string cache_type_k_;
+  std::string cache_type_v_;
   uint64_t memory_mark_ = 0;  // of its buffers
   std::vector<Token> held_;
   std::stop_token stop_;

@@ -181,6 +181,9 @@ struct EngineFacts {
   Layer weights = {};
   Layer context = {};
   int64_t prefix_tokens = 0;  // tokens of which the context holds the KV
+  // What their KV would take outside of the context (kept_prefix_bytes, a file). Empty: not known
+  // since they changed.
+  std::optional<int64_t> prefix_bytes = {};
   MonoTime prefix_since = {};
 
   // Of the model. Empty before the first load; kept across Unload().
@@ -196,6 +199,9 @@ struct EngineFacts {
   // Of the running context.
   std::optional<int64_t> context_tokens = {};
   std::optional<int> threads = {};
+  std::optional<bool> flash_attention = {};  // "auto" resolved
+  std::string cache_type_k = {};             // "f16"; "" = not told
+  std::string cache_type_v = {};
   // Why tokenizer and weights were not loaded apart; empty when they were.
   std::string plain_load_reason = {};
 

@@ -426,6 +426,20 @@ TEST_F(LlamaEngineTest, WorksWithAndWithoutFlashAttentionAndWithASmallerCache) {
   const GenerateRequest request = Greedy(Prompt(*on, kStory), 6);
   EXPECT_EQ(Run(*on, request).text, Run(*off, request).text);
   EXPECT_FALSE(Run(*small, request).text.empty());
+  EXPECT_EQ(on->Facts()->flash_attention, true);
+  EXPECT_EQ(off->Facts()->flash_attention, false);
+  EXPECT_EQ(small->Facts()->flash_attention, true) << "a quantized cache needs it";
+  EXPECT_EQ(on->Facts()->cache_type_k, "f16");
+  EXPECT_EQ(small->Facts()->cache_type_k, "q8_0");
+  EXPECT_EQ(small->Facts()->cache_type_v, "q8_0");
+  // What a prefix takes outside of the context: its tokens' share, and a little beside.
+  const auto share = [](const EngineFacts& facts) {
+    return static_cast<double>(*facts.kv_bytes * facts.prefix_tokens) /
+           static_cast<double>(*facts.context_tokens);
+  };
+  ASSERT_TRUE(on->Facts()->prefix_bytes && small->Facts()->prefix_bytes);
+  EXPECT_NEAR(static_cast<double>(*on->Facts()->prefix_bytes), share(*on->Facts()), 20'000);
+  EXPECT_NEAR(static_cast<double>(*small->Facts()->prefix_bytes), share(*small->Facts()), 20'000);
   // q8_0 takes 34 bytes for 32 values, f16 64.
   EXPECT_NEAR(static_cast<double>(*small->Facts()->kv_bytes),
               static_cast<double>(*on->Facts()->kv_bytes) * 34 / 64, 20'000);

@@ -77,8 +77,10 @@ Result<GenerateReport> LlamaEngine::Generate(const GenerateRequest& request, con
   const Status status = run();
   if (!status.ok()) context_->Clear();
   const std::optional<int64_t> resident = ResidentBytes();
+  const int64_t prefix_bytes = context_->StateBytes();
   Publish([&](EngineFacts& facts) {
     facts.prefix_tokens = std::ssize(context_->held());
+    facts.prefix_bytes = prefix_bytes;
     facts.prefix_since = MonoNow();
     facts.ready_cost.process_bytes = resident;
   });

@@ -276,9 +276,13 @@ void LlamaEngine::PublishContext() {
     facts.context = {LayerState::kReady, MonoNow(), held};
     facts.context_tokens = context.tokens_limit();
     facts.threads = context.threads();
+    facts.flash_attention = context.flash_attention();
+    facts.cache_type_k = context.cache_type_k();
+    facts.cache_type_v = context.cache_type_v();
     facts.kv_bytes = kv;
     facts.compute_bytes = compute;
     facts.prefix_tokens = 0;
+    facts.prefix_bytes.reset();
     facts.prefix_since = MonoNow();
   });
 }

@@ -89,6 +89,7 @@ void LogCollector::Add(int level, std::string_view text) {
 
 void LogCollector::AddLine(int level, std::string_view line) {
   if (TrimBlanks(line).empty()) return;
+  NoticeContext(line);
   if (level == GGML_LOG_LEVEL_ERROR || level == GGML_LOG_LEVEL_WARN) {
     std::vector<std::string>& kept = level == GGML_LOG_LEVEL_ERROR ? errors_ : warnings_;
     if (kept.size() < kKeptLines) kept.push_back(WithoutFunctionName(line));
@@ -111,6 +112,29 @@ void LogCollector::AddLine(int level, std::string_view line) {
   buffers_.push_back({std::string(names.substr(0, space)),
                       std::string(TrimBlanks(names.substr(space))),
                       static_cast<int64_t>(mebibytes * 1024 * 1024)});
+}
+
+// "llama_context: flash_attn            = auto", and for auto later one of
+// "resolve_fused_ops: Flash Attention enabled",
+// "resolve_fused_ops: Flash Attention not supported, set to disabled";
+// "llama_kv_cache: size = 45.00 MiB (...), K (f16): 22.50 MiB, V (f16): 22.50 MiB"
+void LogCollector::NoticeContext(std::string_view line) {
+  const auto has = [line](std::string_view text) { return line.find(text) != line.npos; };
+  if (has(": flash_attn ")) {
+    if (line.ends_with("= enabled")) flash_attention_ = true;
+    if (line.ends_with("= disabled")) flash_attention_ = false;
+  } else if (has(": Flash Attention ")) {
+    flash_attention_ = line.ends_with(" enabled");
+  }
+  const auto type = [line](std::string_view marker, std::string& to) {
+    const size_t at = line.find(marker);
+    const size_t end = at == line.npos ? at : line.find(')', at);
+    if (end == line.npos) return;
+    to = line.substr(at + marker.size(), end - at - marker.size());
+  };
+  if (!has("llama_kv_cache")) return;
+  type(", K (", type_k_);
+  type(", V (", type_v_);
 }
 
 std::string LogCollector::Reason(std::string_view otherwise) const {

@@ -34,6 +34,11 @@ class LogCollector {
   // contains `owner`; rounded by the library to 0.01 MiB. nullopt when it told none.
   std::optional<int64_t> BufferBytes(std::string_view kind, std::string_view owner = "") const;
 
+  // What it tells of a new context: whether flash attention is used ("auto" resolved), and the
+  // types of keys ('K') and values ('V') in the KV cache; empty when it told nothing.
+  std::optional<bool> FlashAttention() const { return flash_attention_; }
+  std::string CacheType(char which) const { return which == 'K' ? type_k_ : type_v_; }
+
   // For the log callback only.
   void Add(int level, std::string_view text);
 
@@ -44,6 +49,7 @@ class LogCollector {
     int64_t bytes = 0;
   };
   void AddLine(int level, std::string_view line);
+  void NoticeContext(std::string_view line);
 
   LogCollector* outer_;
   int level_ = 0;
@@ -51,6 +57,9 @@ class LogCollector {
   std::vector<std::string> errors_;
   std::vector<std::string> warnings_;
   std::vector<Buffer> buffers_;
+  std::optional<bool> flash_attention_;
+  std::string type_k_;
+  std::string type_v_;
 };
 
 // While it lives, a failed assertion of the library on this thread becomes a C++ exception

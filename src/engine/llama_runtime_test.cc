@@ -38,6 +38,23 @@ TEST(LogCollector, SumsBufferSizesByKindAndOwner) {
   EXPECT_EQ(log.BufferBytes("compute"), std::nullopt);
 }
 
+TEST(LogCollector, KnowsWhatAContextWasMadeOf) {
+  LogCollector log;
+  EXPECT_EQ(log.FlashAttention(), std::nullopt);
+  log.Add(GGML_LOG_LEVEL_INFO, "llama_context: flash_attn            = auto\n");
+  EXPECT_EQ(log.FlashAttention(), std::nullopt) << "not yet decided";
+  log.Add(GGML_LOG_LEVEL_INFO,
+          "llama_kv_cache: size =   23.91 MiB (  1024 cells,  30 layers,  1/1 seqs), K (q8_0):   "
+          "11.95 MiB, V (q4_0):   11.95 MiB\n");
+  log.Add(GGML_LOG_LEVEL_INFO, "resolve_fused_ops: Flash Attention enabled\n");
+  EXPECT_EQ(log.FlashAttention(), true);
+  EXPECT_EQ(log.CacheType('K'), "q8_0");
+  EXPECT_EQ(log.CacheType('V'), "q4_0");
+  log.Add(GGML_LOG_LEVEL_WARN,
+          "resolve_fused_ops: Flash Attention not supported, set to disabled\n");
+  EXPECT_EQ(log.FlashAttention(), false);
+}
+
 TEST(LogCollector, HearsItsOwnThreadOnly) {
   EnsureRuntime();
   LogCollector log;

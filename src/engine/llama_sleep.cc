@@ -24,6 +24,7 @@ Status LlamaEngine::Sleep() {
   if (!context_->DropMemory()) DropContext();
   Publish([](EngineFacts& facts) {
     facts.prefix_tokens = 0;
+    facts.prefix_bytes.reset();
     facts.prefix_since = MonoNow();
   });
   EnterTier(Tier::kAsleep);
@@ -55,8 +56,12 @@ void LlamaEngine::DropContext() {
     if (facts.context.state != LayerState::kAbsent) facts.context = {LayerState::kAbsent, now, {}};
     if (facts.prefix_tokens != 0) facts.prefix_since = now;
     facts.prefix_tokens = 0;
+    facts.prefix_bytes.reset();
     facts.context_tokens.reset();
     facts.threads.reset();
+    facts.flash_attention.reset();
+    facts.cache_type_k.clear();
+    facts.cache_type_v.clear();
     facts.kv_bytes.reset();
     facts.compute_bytes.reset();
   });

@@ -285,6 +285,7 @@ class Runner {
     } else {
       attempt_.state_after = ReadAfter(context_.states, condition_, preparation_, attempt_);
       StoreToldMemory(context_.states.told_state, attempt_);
+      StorePrefixSize(context_.states, condition_, attempt_);
     }
     if (condition_.concurrency > 1) {
       StoreCompanions(companions, burst_.place, sent->intended, attempt_);

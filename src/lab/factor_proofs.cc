@@ -43,16 +43,51 @@ std::string Member(const nlohmann::json& object, const char* key) {
   return found->is_number_integer() ? std::to_string(found->get<int64_t>()) : "";
 }
 
-// What the built-in server's state says of its context; empty for anything else.
-nlohmann::json ToldContext(const std::string& state_json) {
+// What the built-in server's state says in "layer_details" of a layer; empty for anything else.
+nlohmann::json ToldLayer(const std::string& state_json, const char* layer) {
   const nlohmann::json json = nlohmann::json::parse(state_json, nullptr, false);
   if (!json.is_object() || json.value("schema", "") != "rouse.server_state/1") return {};
   if (!json.contains("models") || !json["models"].is_array() || json["models"].empty()) return {};
   const nlohmann::json& model = json["models"][0];
   if (!model.is_object() || !model.contains("layer_details")) return {};
   const nlohmann::json& details = model["layer_details"];
-  const bool has = details.is_object() && details.contains("context");
-  return has && details["context"].is_object() ? details["context"] : nlohmann::json();
+  const bool has = details.is_object() && details.contains(layer);
+  return has && details[layer].is_object() ? details[layer] : nlohmann::json();
+}
+
+nlohmann::json ToldContext(const std::string& state_json) {
+  return ToldLayer(state_json, "context");
+}
+
+std::optional<int64_t> Number(const nlohmann::json& object, const char* key) {
+  const auto found = object.find(key);
+  if (found == object.end() || !found->is_number_integer()) return std::nullopt;
+  return found->get<int64_t>();
+}
+
+// llama.cpp's names, long and short.
+bool IsAboutKv(const std::vector<std::string>& arguments) {
+  constexpr std::array<std::string_view, 6> kFlags = {"--flash-attn", "-fa",  "--cache-type-k",
+                                                      "-ctk",         "-ctv", "--cache-type-v"};
+  return std::any_of(arguments.begin(), arguments.end(), [&](const std::string& word) {
+    return std::find(kFlags.begin(), kFlags.end(), word) != kFlags.end();
+  });
+}
+
+Result<PrefixSize> ReadPrefixSize(StateContext& context, const Condition& condition) {
+  const nlohmann::json told = ToldLayer(context.told_state, "prefix");
+  if (told.is_object()) {
+    const std::optional<int64_t> tokens = Number(told, "tokens");
+    const std::optional<int64_t> bytes = Number(told, "bytes");
+    if (tokens && bytes) return PrefixSize{.tokens = *tokens, .bytes = *bytes};
+    return Error(ErrorCode::kUnsupported, "the server does not tell");
+  }
+  if (!IsAboutKv(condition.target_args)) {
+    return Error(ErrorCode::kUnsupported,
+                 "asked of this server in conditions about the KV cache only");
+  }
+  constexpr int64_t kPatienceNs = 30 * kNsPerSecond;
+  return context.target.MeasurePrefix(context.clock.Now() + kPatienceNs);
 }
 
 // A simulated disk: whether that process's reads are limited as they should be.
@@ -77,6 +112,21 @@ void StoreToldMemory(const std::string& state_json, results::Attempt& attempt) {
   }
   counter = std::nullopt;
   attempt.null_reasons["target_kv_bytes"] = "the server does not tell";
+}
+
+void StorePrefixSize(StateContext& context, const Condition& condition, results::Attempt& attempt) {
+  std::optional<results::MetricValue>& bytes = attempt.counters["target_prefix_bytes"];
+  std::optional<results::MetricValue>& tokens = attempt.counters["target_prefix_tokens"];
+  const Result<PrefixSize> size = ReadPrefixSize(context, condition);
+  if (size.ok()) {
+    bytes = results::MetricValue(size->bytes);
+    tokens = results::MetricValue(size->tokens);
+    return;
+  }
+  bytes = tokens = std::nullopt;
+  for (const char* const name : {"target_prefix_bytes", "target_prefix_tokens"}) {
+    attempt.null_reasons[name] = size.error().message();
+  }
 }
 
 bool HasRun(const std::vector<std::string>& words, const std::vector<std::string>& wanted) {

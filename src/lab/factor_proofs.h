@@ -29,6 +29,10 @@ void AddPromptTokens(const Condition& condition, const results::Attempt& attempt
 // "kv_bytes" of the same state as the counter target_kv_bytes, or why it is not known.
 void StoreToldMemory(const std::string& state_json, results::Attempt& attempt);
 
+// target_prefix_bytes and target_prefix_tokens: by the same state, else by a call of the server's
+// own, which is made for conditions about the KV cache alone. Contacts the server.
+void StorePrefixSize(StateContext& context, const Condition& condition, results::Attempt& attempt);
+
 // Whether `words` has `wanted` as a run of neighbours.
 bool HasRun(const std::vector<std::string>& words, const std::vector<std::string>& wanted);
 

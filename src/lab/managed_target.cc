@@ -87,11 +87,7 @@ class UrlTarget : public Target {
     if (origin_.empty()) {
       return Error(ErrorCode::kUnsupported, "control calls need a plain http:// address");
     }
-    ControlHeaders headers;
-    for (const auto& [header, variable] : spec_.headers_env) {
-      const char* const value = std::getenv(variable.c_str());
-      headers.emplace_back(header, value == nullptr ? "" : value);
-    }
+    const ControlHeaders headers = Headers();
     const std::string text = body.is_null() ? "" : body.dump();
     ControlReply reply;
     for (;;) {
@@ -104,6 +100,17 @@ class UrlTarget : public Target {
     return Error(ErrorCode::kState, std::string(method) + " " + path + " answers " +
                                         std::to_string(reply.status) + ": " +
                                         reply.body.substr(0, 200));
+  }
+
+  const std::string& Origin() const { return origin_; }
+
+  ControlHeaders Headers() const {
+    ControlHeaders headers;
+    for (const auto& [header, variable] : spec_.headers_env) {
+      const char* const value = std::getenv(variable.c_str());
+      headers.emplace_back(header, value == nullptr ? "" : value);
+    }
+    return headers;
   }
 
   Result<Json> GetJson(const std::string& path) {
@@ -186,6 +193,14 @@ class LlamaServerTarget : public UrlTarget {
       return Error(ErrorCode::kState, "the router could not load \"" + spec_.model + "\"");
     }
     return loaded;
+  }
+
+  Result<PrefixSize> MeasurePrefix(MonoTime deadline) override {
+    for (const CommandLine& line : CommandLines()) {
+      const std::optional<std::string> folder = SlotFolder(line.words);
+      if (folder) return LargestSlotPrefix(Origin(), *folder, Headers(), deadline);
+    }
+    return Target::MeasurePrefix(deadline);
   }
 
   Status UnloadModel(MonoTime deadline) override {

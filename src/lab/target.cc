@@ -333,6 +333,13 @@ class CommandTarget : public ProcessTarget {
 
   Status LoadModel(MonoTime) override { return NoCall(); }
   Status UnloadModel(MonoTime) override { return NoCall(); }
+  Result<PrefixSize> MeasurePrefix(MonoTime deadline) override {
+    for (const CommandLine& line : CommandLines()) {
+      const std::optional<std::string> folder = SlotFolder(line.words);
+      if (folder) return LargestSlotPrefix(url(), *folder, {}, deadline);
+    }
+    return Target::MeasurePrefix(deadline);
+  }
   Result<ServerState> ReadState() override { return NoCall().error(); }
 
  protected:

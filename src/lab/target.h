@@ -13,6 +13,7 @@
 #include "base/time.h"
 #include "lab/compile_cache.h"
 #include "lab/layers.h"
+#include "lab/llama_slots.h"
 #include "lab/plan.h"
 #include "os/read_limit.h"
 
@@ -103,6 +104,13 @@ class Target {
   virtual Result<ServerState> ReadState() = 0;
   // Asks the server to forget all cached prefixes, where its kind has such a call.
   virtual Status ForgetPrefixes(MonoTime) { return {}; }
+  // How large the KV of the prefix that the server holds now is outside of its context, where it
+  // has a call for it and does not tell it in its state. Never before or while a request is
+  // measured.
+  virtual Result<PrefixSize> MeasurePrefix(MonoTime) {
+    return Error(ErrorCode::kUnsupported,
+                 "known of rouse serve, and of llama-server with --slot-save-path");
+  }
   // The directory of compiled kernels that this target was started with; null without one.
   virtual const CompileCache* compile_cache() const { return nullptr; }
 };

@@ -151,6 +151,8 @@ struct KvRun {
     Attempt attempt = Of(condition, block, 100'000'000);
     attempt.counters["target_rss_bytes"] = MetricValue(int64_t{200'000'000});
     attempt.counters["target_kv_bytes"] = MetricValue(kv);
+    attempt.counters["target_prefix_bytes"] = MetricValue(kv / 4);
+    attempt.counters["target_prefix_tokens"] = MetricValue(int64_t{512});
     attempt.extra_json = json{{"answer_sha256", "hash of " + answer}, {"answer", answer}}.dump();
     attempts.push_back(attempt);
   }
@@ -174,6 +176,9 @@ TEST(KvSummary, ComparesAnswersWithinABlock) {
   const json told = json::parse(KvJson(*summary));
   EXPECT_EQ(told["rows"][1]["answers_changed"], 2);
   EXPECT_EQ(told["rows"][0]["target_kv_bytes"], 47'000'000);
+  EXPECT_EQ(told["rows"][1]["target_prefix_bytes"], 3'250'000);
+  EXPECT_THAT(text, HasSubstr("3.25 MB"));
+  EXPECT_THAT(text, HasSubstr("(512 tokens)"));
 }
 
 TEST(KvSummary, SaysThatAnswersToDifferentSaltsCannotBeCompared) {

@@ -117,6 +117,8 @@ std::optional<KvSummary> SummarizeKv(const results::Run& run, std::span<const At
     row.ttft_ns = MedianOfMetric(condition.attempts, "ttft_ns");
     row.rss_bytes = MedianOfMetric(condition.attempts, "target_rss_bytes");
     row.kv_bytes = MedianOfMetric(condition.attempts, "target_kv_bytes");
+    row.prefix_bytes = MedianOfMetric(condition.attempts, "target_prefix_bytes");
+    row.prefix_tokens = MedianOfMetric(condition.attempts, "target_prefix_tokens");
     const std::map<int64_t, Answer> answers = AnswersOf(condition.attempts);
     if (summary.reference.empty()) {
       summary.reference = condition.name;
@@ -131,32 +133,44 @@ std::optional<KvSummary> SummarizeKv(const results::Run& run, std::span<const At
 }
 
 std::string KvText(const KvSummary& summary, const TerminalOptions& options) {
+  constexpr int kBesideTheName = 61;  // the other columns
   std::string out = "\nKV cache: time, memory, and whether the greedy answers changed\n";
-  size_t width = 9;
+  const int widest = std::clamp(options.columns - kBesideTheName, 9, 24);
+  int width = 9;
   for (const KvRow& row : summary.rows) {
-    width = std::max(width, std::min<size_t>(row.condition.size(), 24));
+    width = std::max(width, std::min(DisplayColumns(SafeText(row.condition)), widest));
   }
-  std::array<char, 200> text{};
-  std::snprintf(text.data(), text.size(), "  %-*s  %10s  %10s  %10s  %s\n", static_cast<int>(width),
-                "condition", "TTFT", "memory", "KV cache", "answers");
-  out += text.data();
+  const auto line = [&](const std::string& name, const std::array<std::string, 4>& cells,
+                        const std::string& answers) {
+    out += "  " + PadRight(FitText(name, width), width);
+    for (const std::string& cell : cells) out += "  " + PadLeft(cell, 8);
+    out += "  " + answers + "\n";
+  };
+  line("condition", {"TTFT", "memory", "KV cache", "prefix"}, "answers");
+  std::optional<double> tokens;
   for (const KvRow& row : summary.rows) {
     std::string answers = "reference";
     if (row.condition != summary.reference) {
       answers = std::to_string(row.changed) + " of " + std::to_string(row.compared) + " changed";
       if (row.compared == 0 || !summary.same_prompts) answers = "not comparable";
     }
-    std::snprintf(text.data(), text.size(), "  %-*s  %10s  %10s  %10s  %s\n",
-                  static_cast<int>(width), FitText(row.condition, 24).c_str(),
-                  row.ttft_ns ? FormatDuration(std::llround(*row.ttft_ns)).c_str() : "-",
-                  Bytes(row.rss_bytes).c_str(), Bytes(row.kv_bytes).c_str(), answers.c_str());
-    out += text.data();
+    if (!tokens) tokens = row.prefix_tokens;
+    line(row.condition,
+         {row.ttft_ns ? FormatDuration(std::llround(*row.ttft_ns)) : "-", Bytes(row.rss_bytes),
+          Bytes(row.kv_bytes), Bytes(row.prefix_bytes)},
+         answers);
     if (row.first_difference_bytes && summary.same_prompts) {
       out += WrapText("first difference after " +
                           std::to_string(std::llround(*row.first_difference_bytes)) +
                           " bytes of the answer (median)",
                       {.columns = options.columns, .indent = 6, .hanging = 6});
     }
+  }
+  if (tokens) {
+    out += WrapText("prefix: what the KV of the prompt and its answer (" +
+                        std::to_string(std::llround(*tokens)) +
+                        " tokens) takes when it is kept, in memory or as a file",
+                    {.columns = options.columns, .indent = 2, .hanging = 4});
   }
   if (!summary.same_prompts) {
     out += WrapText("Answers can be compared when the plan says salt = \"block\".",
@@ -175,6 +189,8 @@ std::string KvJson(const KvSummary& summary) {
                     {"ttft_ns", OrNull(row.ttft_ns)},
                     {"target_rss_bytes", OrNull(row.rss_bytes)},
                     {"target_kv_bytes", OrNull(row.kv_bytes)},
+                    {"target_prefix_bytes", OrNull(row.prefix_bytes)},
+                    {"target_prefix_tokens", OrNull(row.prefix_tokens)},
                     {"answers_compared", row.compared},
                     {"answers_changed", compares ? Json(row.changed) : Json()},
                     {"first_difference_bytes", OrNull(row.first_difference_bytes)}});

@@ -22,6 +22,8 @@ struct KvRow {
   std::optional<double> ttft_ns;  // medians of the successes
   std::optional<double> rss_bytes;
   std::optional<double> kv_bytes;
+  std::optional<double> prefix_bytes;  // of the prompt and the answer, kept or saved
+  std::optional<double> prefix_tokens;
   // Blocks in which both this condition and the reference have an answer, and in which they differ.
   int64_t compared = 0;
   int64_t changed = 0;

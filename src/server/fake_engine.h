@@ -244,7 +244,13 @@ class FakeEngine : public engine::Engine {
     next->tier_since = MonoNow();
     next->weights = {state, MonoNow(), 1000};
     next->context = {state, MonoNow(), 500};
-    if (state == engine::LayerState::kReady) next->context_tokens = kContextTokens;
+    if (state == engine::LayerState::kReady) {
+      next->context_tokens = kContextTokens;
+      next->threads = 2;
+      next->flash_attention = true;
+      next->cache_type_k = "q8_0";  // values: not told
+      next->prefix_bytes = 77;
+    }
     const std::lock_guard lock(mutex_);
     // As with the real engine, the tokenizer stays.
     next->tokenizer = facts_->tokenizer;

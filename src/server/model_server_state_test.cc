@@ -159,6 +159,17 @@ TEST_F(ModelServerTest, SleepsWhenAskedAndTellsWhatEachTierCosts) {
   EXPECT_EQ(std::count(calls.begin(), calls.end(), "sleep"), 2);
 }
 
+TEST_F(ModelServerTest, TellsWhatTheContextWasMadeOf) {
+  Start();
+  ASSERT_TRUE(AwaitHealth(200));
+  const Json details = Get("/state").Parsed()["models"][0]["layer_details"];
+  EXPECT_EQ(details["context"]["threads"], 2);
+  EXPECT_EQ(details["context"]["flash_attention"], "on");
+  EXPECT_EQ(details["context"]["cache_type_k"], "q8_0");
+  EXPECT_TRUE(details["context"]["cache_type_v"].is_null());
+  EXPECT_EQ(details["prefix"]["bytes"], 77);
+}
+
 TEST_F(ModelServerTest, SaysWhyItCantSleep) {
   control_->sleep_error = Error(ErrorCode::kUnsupported, "the weights are repacked");
   Start();

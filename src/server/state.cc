@@ -9,6 +9,8 @@ namespace {
 
 Json OptionalInt(const std::optional<int64_t>& value) { return value ? Json(*value) : Json(); }
 
+Json OptionalText(const std::string& text) { return text.empty() ? Json() : Json(text); }
+
 // The contract's threshold: at most 1 % resident is cold, all but 1 % is warm.
 std::string_view PageCacheWord(const Result<os::Residency>& residency) {
   if (!residency.ok()) return "unknown";
@@ -57,11 +59,17 @@ Json LayerDetails(const ServerSnapshot& snapshot, const Result<os::Residency>& r
   details["context"] = LayerJson(facts.context);
   details["context"]["tokens"] = OptionalInt(facts.context_tokens);
   details["context"]["kv_bytes"] = OptionalInt(facts.kv_bytes);
+  details["context"]["threads"] = facts.threads ? Json(*facts.threads) : Json();
+  details["context"]["flash_attention"] =
+      facts.flash_attention ? Json(*facts.flash_attention ? "on" : "off") : Json();
+  details["context"]["cache_type_k"] = OptionalText(facts.cache_type_k);
+  details["context"]["cache_type_v"] = OptionalText(facts.cache_type_v);
   details["context"]["compute_bytes"] = OptionalInt(facts.compute_bytes);
   details["weights"]["repacked"] = facts.repacked;
   details["weights"]["locked_bytes"] = OptionalInt(facts.locked_bytes);
   if (!facts.locked_problem.empty()) details["weights"]["locked_problem"] = facts.locked_problem;
   details["prefix"] = {{"tokens", facts.prefix_tokens},
+                       {"bytes", OptionalInt(facts.prefix_bytes)},
                        {"since_ns", facts.prefix_since.ns},
                        {"kept", facts.kept_prefixes},
                        {"kept_bytes", facts.kept_prefix_bytes}};

@@ -250,6 +250,13 @@ def test_kv_compares_the_greedy_answers_of_a_block(run_rouse):
     f16 = attempts["flash, f16"]["counters"]["target_kv_bytes"]
     q4_0 = attempts["flash, q4_0"]["counters"]["target_kv_bytes"]
     assert q4_0 == pytest.approx(f16 * 18 / 64, rel=0.02)
+    # What the prefix takes when it is kept is its tokens' share of that.
+    for attempt in attempts.values():
+        counters = attempt["counters"]
+        share = counters["target_kv_bytes"] * counters["target_prefix_tokens"] / 2048
+        assert counters["target_prefix_bytes"] == pytest.approx(share, rel=0.05)
+        assert counters["target_prefix_tokens"] >= 512
+        assert "GET /state" in attempt["state_after"]["target_args"]["proof"]
     summary = report["kv_summary"]
     assert summary["reference"] == "plain, f16" and summary["same_prompts"]
     rows = {row["condition"]: row for row in summary["rows"]}
@@ -313,4 +320,22 @@ def test_kv_on_llama_server_has_its_arguments_proved(run_rouse, llama_server):
         assert attempt["outcome"] == "ok", attempt["outcome_detail"]
         assert json.loads(attempt["state_at_send"]["target_args"]["value"])[1] == "on"
         assert attempt["counters"]["target_kv_bytes"] is None  # this server does not tell
+        assert attempt["counters"]["target_prefix_bytes"] is None
+        assert "--slot-save-path" in attempt["null_reasons"]["target_prefix_bytes"]
     assert report["kv_summary"]["rows"][1]["answers_compared"] == 1
+
+
+def test_kv_on_llama_server_tells_what_a_saved_prefix_takes(run_rouse, llama_server, tmp_path):
+    slots = tmp_path / "slots"
+    slots.mkdir()
+    target = llama_target(llama_server) + f" --slot-save-path {slots}"
+    answer = run_rouse("measure", "--preset", "kv", "--target", target, "--repeat", 1, "--json",
+                       "--seed", 2, *only("flash, f16", "flash, q8_0"), timeout=TIMEOUT_S)
+    assert answer.status in (0, 1, 4), answer.stderr
+    rows = {row["condition"]: row for row in answer.json()["kv_summary"]["rows"]}
+    per_token = {name: row["target_prefix_bytes"] / row["target_prefix_tokens"]
+                 for name, row in rows.items()}
+    # 30 layers of 3 heads with 64 keys and 64 values of 2 bytes, and a little beside.
+    assert per_token["flash, f16"] == pytest.approx(30 * 3 * 128 * 2, rel=0.02)
+    assert per_token["flash, q8_0"] == pytest.approx(30 * 3 * 128 * 34 / 32, rel=0.03)
+    assert list(slots.iterdir()) == []
