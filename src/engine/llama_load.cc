@@ -233,6 +233,7 @@ Status LlamaEngine::LoadWeightsPlainly(const std::stop_token& stop, const std::s
 
 void LlamaEngine::TellMappings() {
   mappings_ = weights_->Mappings(file_->parts);
+  PreferLargePages(mappings_);
   if (options_.watcher == nullptr || mappings_.empty()) return;
   mappings_told_ = true;
   options_.watcher->Mapped(mappings_);

@@ -57,6 +57,14 @@ std::optional<FileIdentity> IdentifyFile(const std::string& path) {
                       .modified_ns = facts.st_mtim.tv_sec * kNsPerSecond + facts.st_mtim.tv_nsec};
 }
 
+void PreferLargePages(std::span<const FileMapping> mappings) {
+  for (const FileMapping& mapping : mappings) {
+    // Refused by kernels without large pages.
+    static_cast<void>(madvise(const_cast<std::byte*>(mapping.address),
+                              static_cast<size_t>(mapping.bytes), MADV_HUGEPAGE));
+  }
+}
+
 Result<int64_t> DropMappedPages(std::span<const FileMapping> mappings) {
   int64_t bytes = 0;
   for (const FileMapping& mapping : mappings) {

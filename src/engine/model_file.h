@@ -27,6 +27,10 @@ struct FileIdentity {
 // Empty: there is none now.
 std::optional<FileIdentity> IdentifyFile(const std::string& path);
 
+// Asks the kernel to read the mappings in large pages (2 MiB) where it can. Page faults on mapped
+// weights are 64 KiB each otherwise, at about 5 us.
+void PreferLargePages(std::span<const FileMapping> mappings);
+
 // Takes the pages out of this process's memory; the page cache keeps them, locked ones stay.
 // Returns the bytes of the mappings.
 Result<int64_t> DropMappedPages(std::span<const FileMapping> mappings);

@@ -36,8 +36,9 @@ class TailStreamImpl : public TailStream {
         plan_(plan),
         file_(std::move(file)),
         pagemap_(std::move(pagemap)),
+        into_file_((kWindowBytes - part_.file_offset % kWindowBytes) % kWindowBytes),
         first_(plan.keep_bytes / kWindowBytes),
-        windows_(static_cast<size_t>((part_.bytes + kWindowBytes - 1) / kWindowBytes - first_)) {
+        windows_(CountWindows(part_.bytes - into_file_, first_)) {
     thread_ = std::thread([this] {
       pthread_setname_np(pthread_self(), "rouse-tail");
       Run();
@@ -105,8 +106,12 @@ class TailStreamImpl : public TailStream {
     for (size_t i = 1; i <= ahead; ++i) AskFor((front_ + i) % windows_.size());
   }
 
+  static size_t CountWindows(int64_t bytes, int64_t first) {
+    return static_cast<size_t>(
+        std::max<int64_t>(0, (bytes + kWindowBytes - 1) / kWindowBytes - first));
+  }
   int64_t OffsetOf(size_t window) const {
-    return (first_ + static_cast<int64_t>(window)) * kWindowBytes;
+    return (first_ + static_cast<int64_t>(window)) * kWindowBytes + into_file_;
   }
   int64_t BytesOf(size_t window) const {
     return std::min(kWindowBytes, part_.bytes - OffsetOf(window));
@@ -145,6 +150,8 @@ class TailStreamImpl : public TailStream {
   const TailPlan plan_;
   const Fd file_;
   const Fd pagemap_;
+  // Windows begin where the file's large pages do: of those, the kernel gives up only whole ones.
+  const int64_t into_file_;
   const int64_t first_;  // window of the mapping with which the tail begins
   // Of the thread only.
   std::vector<Window> windows_;

@@ -22,7 +22,13 @@ namespace {
 using gguf::FileRange;
 
 constexpr int64_t kPageBytes = 4096;
+constexpr int64_t kLargePageBytes = int64_t{2} << 20;
 constexpr size_t kPreadBytes = size_t{1} << 20U;
+
+// Only whole ones: what lies before the window must not be read.
+bool IsOfLargePages(const Window& window) {
+  return !window.exact && window.offset % kLargePageBytes == 0 && window.bytes >= kLargePageBytes;
+}
 
 class PopulateReader : public WindowReader {
  public:
@@ -36,6 +42,8 @@ class PopulateReader : public WindowReader {
       const auto bytes = static_cast<size_t>(window.bytes);
       madvise(const_cast<std::byte*>(address), bytes, MADV_RANDOM);
       posix_fadvise(fd_.get(), window.offset, window.bytes, POSIX_FADV_WILLNEED);
+    } else if (IsOfLargePages(window)) {
+      os::PreferLargePages(address, window.bytes);
     }
     return os::PopulateRange(address, window.bytes);
   }
@@ -106,7 +114,9 @@ int64_t ReadAheadBytes(int fd) {
       os::ProcRoot::Real().Read("sys/class/bdi/" + device + "/read_ahead_kb");
   if (!text.ok()) return kGuessBytes;
   const std::optional<int64_t> kib = ParseInt64(TrimBlanks(*text));
-  return kib.has_value() && *kib >= 0 ? *kib * 1024 : kGuessBytes;
+  if (!kib.has_value() || *kib < 0) return kGuessBytes;
+  // Large pages are read two at a time.
+  return std::max(*kib * 1024, kLargePageBytes);
 }
 
 Error ExplainReadError(const Error& error, const std::string& path, int64_t file_bytes) {

@@ -171,6 +171,12 @@ Status PopulateRange(const std::byte* address, int64_t bytes) {
   return {};
 }
 
+void PreferLargePages(const std::byte* address, int64_t bytes) {
+  const PageSpan pages = WholePages(address, bytes);
+  // EINVAL where the kernel was built without large pages: then it is no help, and no harm.
+  static_cast<void>(madvise(pages.address, pages.bytes, MADV_HUGEPAGE));
+}
+
 std::optional<int64_t> LockLimitBytes() {
   if (HasCapability(Capability::kIpcLock)) return std::nullopt;
   rlimit limit{};

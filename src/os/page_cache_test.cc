@@ -6,13 +6,16 @@
 #include <gmock/gmock.h>
 #include <grp.h>
 #include <gtest/gtest.h>
+#include <linux/magic.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/utsname.h>
 #include <sys/vfs.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <cstdio>
 #include <filesystem>
 #include <fstream>
 #include <functional>
@@ -250,6 +253,43 @@ TEST_F(PageCache, PopulateReadsARangeIn) {
   EXPECT_EQ(ReadResidency(path())->resident_bytes, 0);  // mapping alone reads nothing
   ASSERT_TRUE(PopulateRange(mapped->data(), kFileBytes).ok());
   EXPECT_EQ(ReadResidency(path())->resident_bytes, kFileBytes);
+}
+
+// Minor faults of touching every page of a new mapping.
+int64_t FaultsOfTouching(const std::string& path) {
+  const Result<MappedFile> mapped = MappedFile::Map(path);
+  if (!mapped.ok()) return -1;
+  rusage before{};
+  rusage after{};
+  getrusage(RUSAGE_SELF, &before);
+  for (int64_t at = 0; at < kFileBytes; at += 4096) {
+    static_cast<void>(*static_cast<const volatile std::byte*>(mapped->data() + at));
+  }
+  getrusage(RUSAGE_SELF, &after);
+  return after.ru_minflt - before.ru_minflt;
+}
+
+TEST_F(PageCache, WhatIsReadInLargePagesIsMappedByOneFaultEach) {
+  struct statfs where{};
+  ASSERT_EQ(statfs(path().c_str(), &where), 0);
+  const Result<std::string> pages = ReadSmallFile("/sys/kernel/mm/transparent_hugepage/enabled");
+  utsname system{};
+  uname(&system);
+  int major = 0;
+  int minor = 0;
+  ASSERT_EQ(std::sscanf(system.release, "%d.%d", &major, &minor), 2);
+  const bool known = where.f_type == EXT4_SUPER_MAGIC && major * 100 + minor >= 616 && pages.ok() &&
+                     pages->find("[never]") == std::string::npos;
+  if (!known) GTEST_SKIP() << "it is not sure that this file system has large pages";
+  ASSERT_TRUE(EvictFile(path())->Cold());
+  {
+    Result<MappedFile> mapped = MappedFile::Map(path());
+    ASSERT_TRUE(mapped.ok());
+    PreferLargePages(mapped->data(), kFileBytes);
+    ASSERT_TRUE(PopulateRange(mapped->data(), kFileBytes).ok());
+  }
+  // 2 MiB a fault, instead of the 64 KiB that the kernel maps around one on ordinary pages.
+  EXPECT_LE(FaultsOfTouching(path()), kFileBytes / (2 * kMiB) + 4);
 }
 
 TEST_F(PageCache, PopulateOfATruncatedFileIsAnErrorAndNoSignal) {
