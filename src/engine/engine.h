@@ -178,6 +178,8 @@ struct EngineFacts {
     std::optional<int64_t> bytes = {};  // memory it holds
   };
   Layer tokenizer = {};
+  // Another engine of this process, whose model has the same vocabulary, had loaded it.
+  bool tokenizer_shared = false;
   Layer weights = {};
   Layer context = {};
   int64_t prefix_tokens = 0;  // tokens of which the context holds the KV

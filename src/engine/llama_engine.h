@@ -62,6 +62,7 @@ class LlamaEngine final : public Engine {
   // On the plan's last thread.
   void EndLoad(Status status);
   Status CheckLoaded(const Status& status);
+  void ShareTokenizer(bool loaded);
   void EnterTier(Tier tier);
   bool WantsRepackedNow(std::optional<int64_t> prompt_tokens) const;
 
@@ -92,7 +93,9 @@ class LlamaEngine final : public Engine {
   // Written by the plan's parts, read by the owner when the part has ended.
   std::unique_ptr<FileFacts> file_;
   std::vector<FileIdentity> identities_;  // of the files that was made from
-  std::unique_ptr<Tokenizer> tokenizer_;
+  std::shared_ptr<const Tokenizer> tokenizer_;
+  bool tokenizer_shared_ = false;  // another engine of this process had loaded it
+  bool look_for_shared_ = false;   // this load does
   Status tokenizer_status_;
   std::unique_ptr<ChatTemplate> template_;        // null: not parsed yet, or unusable
   std::unique_ptr<ChatTemplate> tools_template_;  // the model's own one for requests with tools

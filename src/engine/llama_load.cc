@@ -8,6 +8,7 @@
 #include "engine/host.h"
 #include "engine/llama_engine.h"
 #include "engine/llama_runtime.h"
+#include "engine/shared_tokenizers.h"
 #include "gguf/split.h"
 
 namespace rouse::engine {
@@ -128,7 +129,11 @@ void LlamaEngine::AddParts() {
   }
   if (tokenizer_ == nullptr && options_.split_tokenizer) {
     Publish([](EngineFacts& facts) { facts.tokenizer = {LayerState::kLoading, MonoNow(), {}}; });
-    add(Stage::kTokenize, "tokenizer", {"backends"},
+    // Where another engine may have the same one, it is worth while to look first.
+    std::vector<std::string> needs = {"backends"};
+    look_for_shared_ = SharedTokenizers::Instance().Any();
+    if (look_for_shared_) needs.emplace_back("header");
+    add(Stage::kTokenize, "tokenizer", std::move(needs),
         [this](const std::stop_token&) { return LoadTokenizer(); });
   }
   if (file_ == nullptr) {
@@ -151,14 +156,20 @@ void LlamaEngine::AddParts() {
 // Its failure is not the load's: a plain load may bring a tokenizer, and an error of the header
 // says more about the same broken file.
 LlamaEngine::Bytes LlamaEngine::LoadTokenizer() {
-  Result<std::unique_ptr<Tokenizer>> loaded = Tokenizer::Load(options_.model_path);
-  if (!loaded.ok()) {
-    tokenizer_status_ = loaded.error();
-    return std::optional<int64_t>();
+  SharedTokenizers& shared = SharedTokenizers::Instance();
+  tokenizer_ = look_for_shared_ && file_ != nullptr ? shared.Find(file_->parts.front()) : nullptr;
+  tokenizer_shared_ = tokenizer_ != nullptr;
+  if (!tokenizer_shared_) {
+    Result<std::unique_ptr<Tokenizer>> loaded = Tokenizer::Load(options_.model_path);
+    if (!loaded.ok()) {
+      tokenizer_status_ = loaded.error();
+      return std::optional<int64_t>();
+    }
+    tokenizer_ = std::move(loaded).value();
   }
-  tokenizer_ = std::move(loaded).value();
   Publish([&](EngineFacts& facts) {
     facts.tokenizer = {LayerState::kReady, MonoNow(), {}};
+    facts.tokenizer_shared = tokenizer_shared_;
     facts.vocabulary_tokens = tokenizer_->size();
   });
   return std::optional<int64_t>();
@@ -332,6 +343,7 @@ void LlamaEngine::EndLoad(Status status) {
   if (plan_ != nullptr) {
     status = CheckLoaded(status);
     report_.steps = plan_->TakeSteps();
+    ShareTokenizer(status.ok());
   }
   report_.end = MonoNow();
   if (status.ok()) {
@@ -347,6 +359,16 @@ void LlamaEngine::EndLoad(Status status) {
     if (tokenizer_ != nullptr) facts.vocabulary_tokens = tokenizer_->size();
   });
   if (const LoadDone done = std::exchange(load_.done, {})) done(*loaded_);
+}
+
+// Names a shared one as such, and lets others share one that this load made.
+void LlamaEngine::ShareTokenizer(bool loaded) {
+  for (Step& step : report_.steps) {
+    if (step.name == "tokenizer" && tokenizer_shared_) step.name = "tokenizer (shared)";
+  }
+  if (!loaded || tokenizer_shared_ || report_.tokenizer_kept || tokenizer_->shares_weights())
+    return;
+  SharedTokenizers::Instance().Add(file_->parts.front(), identities_.front(), tokenizer_);
 }
 
 void LlamaEngine::EnterTier(Tier tier) {

@@ -53,6 +53,7 @@ Json LayerDetails(const ServerSnapshot& snapshot, const Result<os::Residency>& r
   Json details;
   details["process"] = Json::parse(ProcessJson(snapshot.process));
   details["tokenizer"] = LayerJson(facts.tokenizer);
+  details["tokenizer"]["shared"] = facts.tokenizer_shared;
   details["weights"] = LayerJson(facts.weights);
   details["weights"]["mapped_bytes"] = OptionalInt(facts.weights_mapped_bytes);
   details["weights"]["private_bytes"] = OptionalInt(facts.weights_private_bytes);
