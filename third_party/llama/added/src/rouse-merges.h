@@ -92,7 +92,7 @@ class rouse_merges {
 
     std::string           arena;
     std::vector<uint32_t> starts; // of rule i in the arena; one more at the end
-    std::vector<slot>     slots;  // a power of two of them, at most half full
+    std::vector<slot>     slots;  // a power of two of them, at most two thirds full
     size_t                n_rules         = 0;
     int                   rank_of_nothing = -1; // of the first rule without a gap
 
@@ -136,34 +136,48 @@ class rouse_merges {
     template <typename TextOf>
     void build(size_t count, TextOf text_of) {
         size_t capacity = 16;
-        while (capacity < 2 * count) {
+        while (capacity < count + count / 2) {
             capacity *= 2;
         }
         slots.resize(capacity);
         starts.reserve(count + 1);
         arena.reserve(count * 12);
         starts.push_back(0);
-        for (size_t i = 0; i < count; ++i) {
-            const char * word = text_of(i);
-            const size_t size = strlen(word);
-            arena.append(word, size);
-            if (arena.size() > UINT32_MAX) {
-                throw std::length_error("the merges of the vocabulary are longer than 4 GiB");
+        // Slots lie anywhere in some megabytes: they are asked for a few rules ahead.
+        constexpr size_t ahead = 16;
+        uint32_t hashes[ahead] = {};
+        for (size_t i = 0; i < count + ahead; ++i) {
+            if (i >= ahead) {
+                put(i - ahead, hashes[i % ahead]);
             }
-            starts.push_back((uint32_t) arena.size());
-            if (size < 2 || memchr(word + 1, ' ', size - 1) == nullptr) {
-                if (rank_of_nothing < 0) {
-                    rank_of_nothing = (int) i;
-                    ++n_rules;
+            if (i < count) {
+                const char * word = text_of(i);
+                const size_t size = strlen(word);
+                arena.append(word, size);
+                if (arena.size() > UINT32_MAX) {
+                    throw std::length_error("the merges of the vocabulary are longer than 4 GiB");
                 }
-                continue;
+                starts.push_back((uint32_t) arena.size());
+                hashes[i % ahead] = hash_of(word, size);
+                __builtin_prefetch(&slots[hashes[i % ahead] & (slots.size() - 1)]);
             }
-            const uint32_t hash  = hash_of(word, size);
-            slot &         taken = slots[place_of(word, size, hash)];
-            if (taken.rule == 0) {
-                taken = { (uint32_t) (i + 1), hash };
+        }
+    }
+
+    void put(size_t i, uint32_t hash) {
+        const char * word = text(i);
+        const size_t size = length(i);
+        if (size < 2 || memchr(word + 1, ' ', size - 1) == nullptr) {
+            if (rank_of_nothing < 0) {
+                rank_of_nothing = (int) i;
                 ++n_rules;
             }
+            return;
+        }
+        slot & taken = slots[place_of(word, size, hash)];
+        if (taken.rule == 0) {
+            taken = { (uint32_t) (i + 1), hash };
+            ++n_rules;
         }
     }
 };
