@@ -54,12 +54,17 @@ int64_t PageBytesWithin(ByteRange range, int64_t pages) {
 }
 
 // kUnsupported when the next way should be tried, kPermission when this way is closed to us.
-Result<Residency> ByCachestat(int fd, ByteRange range) {
+Result<CachestatAnswer> Cachestat(int fd, ByteRange range) {
   CachestatRange wanted{static_cast<uint64_t>(range.offset), static_cast<uint64_t>(range.bytes)};
   CachestatAnswer answer{};
   if (syscall(kSysCachestat, fd, &wanted, &answer, 0U) != 0) {
     return Error::FromErrno(errno, "cachestat");
   }
+  return answer;
+}
+
+Result<Residency> ByCachestat(int fd, ByteRange range) {
+  ASSIGN_OR_RETURN(const CachestatAnswer answer, Cachestat(fd, range));
   Residency residency;
   residency.file_bytes = range.bytes;
   residency.resident_bytes = PageBytesWithin(range, static_cast<int64_t>(answer.cached_pages));
@@ -82,7 +87,9 @@ Result<Residency> ByMincore(int fd, const struct stat& facts, ByteRange range) {
   }
   int64_t resident_pages = 0;
   const int64_t end = range.offset + range.bytes;
-  std::vector<unsigned char> pages(static_cast<size_t>(kMincoreWindowBytes / kPageBytes));
+  std::vector<unsigned char> pages(
+      static_cast<size_t>(std::min(kMincoreWindowBytes, range.bytes + kPageBytes) / kPageBytes) +
+      1);
   for (int64_t start = range.offset / kPageBytes * kPageBytes; start < end;
        start += kMincoreWindowBytes) {
     const auto bytes = static_cast<size_t>(std::min(kMincoreWindowBytes, end - start));
@@ -249,6 +256,15 @@ Result<OpenedFile> OpenRegularFile(const std::string& path) {
 
 }  // namespace internal
 
+namespace internal {
+
+Result<int64_t> CachedPages(int fd, ByteRange range) {
+  ASSIGN_OR_RETURN(const CachestatAnswer answer, Cachestat(fd, range));
+  return static_cast<int64_t>(answer.cached_pages);
+}
+
+}  // namespace internal
+
 Result<std::vector<Residency>> ReadResidencyRangesBy(const std::string& path,
                                                      std::span<const ByteRange> ranges,
                                                      std::span<const ResidencyProof> proofs) {
@@ -276,6 +292,38 @@ Result<std::vector<Residency>> ReadResidencyRanges(const std::string& path,
   static constexpr ResidencyProof kAll[] = {ResidencyProof::kCachestat, ResidencyProof::kMincore,
                                             ResidencyProof::kSampled};
   return ReadResidencyRangesBy(path, ranges, kAll);
+}
+
+Result<std::vector<Residency>> ReadResidencyParts(const std::string& path, int parts) {
+  struct stat facts{};
+  if (stat(path.c_str(), &facts) != 0) return Error::FromErrno(errno, path);
+  const int64_t pages = (facts.st_size + kPageBytes - 1) / kPageBytes;
+  const int64_t count = std::clamp<int64_t>(parts, 1, std::max<int64_t>(1, pages));
+  std::vector<ByteRange> ranges;
+  for (int64_t part = 0; part < count; ++part) {
+    const int64_t begin = part * pages / count * kPageBytes;
+    const int64_t end = (part + 1) * pages / count * kPageBytes;
+    // The last one takes what the file has grown by meanwhile.
+    ranges.push_back({begin, part + 1 < count ? end - begin : std::numeric_limits<int64_t>::max()});
+  }
+  return ReadResidencyRanges(path, ranges);
+}
+
+Residency SumOf(std::span<const Residency> parts) {
+  Residency sum;
+  const auto add = [](std::optional<int64_t>& total, const std::optional<int64_t>& part) {
+    if (part) total = total.value_or(0) + *part;
+  };
+  for (const Residency& part : parts) {
+    sum.file_bytes += part.file_bytes;
+    sum.resident_bytes += part.resident_bytes;
+    add(sum.dirty_bytes, part.dirty_bytes);
+    add(sum.writeback_bytes, part.writeback_bytes);
+    add(sum.sampled_pages, part.sampled_pages);
+    sum.sampled_resident_pages += part.sampled_resident_pages;
+    if (sum.proof.empty()) sum.proof = part.proof;
+  }
+  return sum;
 }
 
 Result<Residency> ReadResidency(const std::string& path) {

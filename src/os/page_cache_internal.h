@@ -9,6 +9,7 @@
 
 #include "base/fd.h"
 #include "base/result.h"
+#include "os/page_cache.h"
 
 namespace rouse::os::internal {
 
@@ -21,5 +22,8 @@ struct OpenedFile {
 
 // Opens for reading without blocking; kUnsupported for what is not a regular file.
 Result<OpenedFile> OpenRegularFile(const std::string& path);
+
+// By cachestat alone; errors as errno has them (ENOSYS: kUnsupported, EPERM: kPermission).
+Result<int64_t> CachedPages(int fd, ByteRange range);
 
 }  // namespace rouse::os::internal
