@@ -118,6 +118,9 @@ struct LayerReading {
   std::string wanted;                                       // as the condition declares it, or ""
   std::optional<bool> reached;
   std::string detail;  // the evidence in words, shown when a state was not reached
+  // page_cache: the resident share of each equal part of the file, the first byte's first, as a
+  // JSON list; "" where it was not read.
+  std::string strip_json = {};
 };
 using LayerReadings = std::map<std::string, LayerReading>;  // layer name -> reading
 
@@ -176,7 +179,8 @@ struct Attempt {
   LayerReadings state_before;
   LayerReadings state_at_send;
   LayerReadings state_after;
-  std::string server_json;  // what the server said of itself, verbatim JSON, or ""
+  std::string samples_json;  // what was read again and again meanwhile (samples.h), or ""
+  std::string server_json;   // what the server said of itself, verbatim JSON, or ""
   std::map<std::string, std::string> null_reasons;
   std::vector<Warning> warnings;
   std::string extra_json;  // an object of top-level fields that the schema lacks, verbatim, or ""

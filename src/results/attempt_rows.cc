@@ -15,8 +15,9 @@ namespace {
 // key, run and id.
 constexpr std::string_view kOtherColumns =
     "condition, prime, outcome, outcome_detail, api, first_token_channel, stream_coalesced, "
-    "connection_reused, connection_family, connection_remote, server_json, extra_json";
-constexpr int kOtherColumnCount = 12;
+    "connection_reused, connection_family, connection_remote, server_json, extra_json, "
+    "samples_json";
+constexpr int kOtherColumnCount = 13;
 
 std::string SourceColumn(int stage) {
   return "stage_" + std::string(StageName(static_cast<Stage>(stage))) + "_source";
@@ -60,7 +61,7 @@ Status InsertOwnRow(Database& database, const Attempt& attempt) {
   insert->BindTextOrNull(attempt.first_token_channel).Bind(AsInt(attempt.stream.coalesced));
   insert->Bind(AsInt(attempt.connection.reused)).BindTextOrNull(attempt.connection.family);
   insert->BindTextOrNull(attempt.connection.remote).BindTextOrNull(attempt.server_json);
-  insert->BindTextOrNull(attempt.extra_json);
+  insert->BindTextOrNull(attempt.extra_json).BindTextOrNull(attempt.samples_json);
   for (const StageTime& stage : attempt.stages) {
     insert->BindTextOrNull(stage.source ? StageSourceName(*stage.source) : std::string_view());
   }
@@ -110,7 +111,7 @@ Status InsertStates(Database& database, int64_t key, std::string_view moment,
                     const LayerReadings& readings) {
   if (readings.empty()) return {};
   ASSIGN_OR_RETURN(Statement* const insert,
-                   database.Prepare("INSERT INTO states VALUES (?, ?, ?, ?, ?, ?, ?, ?)"));
+                   database.Prepare("INSERT INTO states VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)"));
   for (const auto& [layer, reading] : readings) {
     insert->Bind(key).Bind(moment).Bind(layer);
     if (const double* share = std::get_if<double>(&reading.value)) {
@@ -121,7 +122,8 @@ Status InsertStates(Database& database, int64_t key, std::string_view moment,
       insert->BindNull();
     }
     insert->BindTextOrNull(reading.proof).BindTextOrNull(reading.wanted);
-    RETURN_IF_ERROR(insert->Bind(AsInt(reading.reached)).Bind(reading.detail).Run());
+    insert->Bind(AsInt(reading.reached)).Bind(reading.detail);
+    RETURN_IF_ERROR(insert->BindTextOrNull(reading.strip_json).Run());
   }
   return {};
 }
@@ -165,6 +167,7 @@ Attempt ReadOwnRow(const Statement& row) {
   attempt.connection.remote = row.Text(column++);
   attempt.server_json = row.Text(column++);
   attempt.extra_json = row.Text(column++);
+  attempt.samples_json = row.Text(column++);
   for (StageTime& stage : attempt.stages) {
     if (!row.IsNull(column)) stage.source = StageSourceFromName(row.Text(column));
     ++column;
@@ -244,6 +247,7 @@ void TakeState(Attempt& attempt, const Statement& row) {
   reading.wanted = row.Text(5);
   reading.reached = AsBool(row.OptionalInt(6));
   reading.detail = row.Text(7);
+  reading.strip_json = row.Text(8);
 }
 
 void TakeSegment(Attempt& attempt, const Statement& row) {
@@ -275,7 +279,7 @@ Status ReadAllChildren(Database& database, Detail detail, const Places& places,
           attempt.null_reasons[row.Text(1)] = row.Text(2);
         }));
   }
-  RETURN_IF_ERROR(read("states", "moment, layer, value, proof, wanted, reached, detail",
+  RETURN_IF_ERROR(read("states", "moment, layer, value, proof, wanted, reached, detail, strip_json",
                        "moment, layer", TakeState));
   RETURN_IF_ERROR(read("segments", "stage, start_ns, end_ns", "place", TakeSegment));
   RETURN_IF_ERROR(read("lanes", "name, start_ns, end_ns, bytes", "place", TakeLane));

@@ -132,6 +132,10 @@ void WriteReading(const LayerReading& reading, JsonText& out) {
   out.TruthOrNull(reading.reached);
   out.Key("detail");
   out.Text(reading.detail);
+  if (!reading.strip_json.empty()) {
+    out.Key("strip");
+    out.Raw(reading.strip_json);
+  }
   out.EndObject();
 }
 
@@ -245,6 +249,8 @@ std::string AttemptJson(const Attempt& attempt) {
   WriteReadings("state_before", attempt.state_before, out);
   WriteReadings("state_at_send", attempt.state_at_send, out);
   WriteReadings("state_after", attempt.state_after, out);
+  out.Key("samples");
+  out.Raw(attempt.samples_json.empty() ? "null" : attempt.samples_json);
   WriteServer(attempt.server_json, out);
   WriteRemarks(attempt, out);
   WriteExtra(attempt.extra_json, out);

@@ -28,10 +28,12 @@ inline Attempt ExampleAttempt() {
   attempt.counters["cotenant_slowdown_ratio"] = MetricValue(1.0);
   attempt.counters["psi_io_full_us"] = std::nullopt;
   attempt.state_before["page_cache"] = {0.0, "cachestat", "cold", true, "0 of 98 MB"};
-  attempt.state_at_send["page_cache"] = {1.0, "cachestat", "", std::nullopt, ""};
+  attempt.state_at_send["page_cache"] = {1.0, "cachestat", "", std::nullopt, "", "[1,0.5,0]"};
   attempt.state_after["process"] = {std::string("running"), "pid", "running", false, "pid 7"};
   attempt.state_after["model"] = {std::monostate(), "", "", std::nullopt, "server is gone"};
   attempt.server_json = R"({"timings":{"cache_n":0,"prompt_ms":1.5}})";
+  attempt.samples_json =
+      R"({"at_ns":[-5,7],"totals":{"target_major_faults":[0,3]},"page_cache":["009","099"]})";
   attempt.null_reasons = {{"psi_io_full_us", "no /proc/pressure"}};
   attempt.warnings = {{"localhost_two_families", "first"}, {"late", "second"}};
   attempt.extra_json = R"({"my_gpu":"none"})";

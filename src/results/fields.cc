@@ -100,6 +100,7 @@ constexpr auto kTopLevel = std::to_array<std::string_view>({
     "state_before",
     "state_at_send",
     "state_after",
+    "samples",
     "server",
     "null_reasons",
     "warnings",

@@ -2,6 +2,7 @@
 // by fields.h; here stand the rest and the rules of what is refused.
 #include "results/json.h"
 
+#include <algorithm>
 #include <array>
 #include <cmath>
 #include <nlohmann/json.hpp>
@@ -10,6 +11,7 @@
 #include <utility>
 
 #include "results/fields.h"
+#include "results/samples.h"
 
 namespace rouse::results {
 namespace {
@@ -17,6 +19,7 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 constexpr int kDeepest = 64;
+constexpr size_t kMostParts = 4096;
 // Whole numbers above this lose their last digits when a JSON library reads them as doubles.
 constexpr double kLargestExact = 9007199254740992.0;
 
@@ -201,6 +204,24 @@ void ReadCounters(const Json& root, Attempt& attempt, Reader& reader) {
   }
 }
 
+std::string ReadStrip(const Json& reading, const std::string& path, Reader& reader) {
+  const Json* const strip = Reader::Member(reading, "strip");
+  if (strip == nullptr) return "";
+  const bool shares = strip->is_array() && strip->size() <= kMostParts &&
+                      std::all_of(strip->begin(), strip->end(),
+                                  [](const Json& share) { return share.is_number(); });
+  if (!shares) reader.Refuse(path, "must be a list of at most 4096 numbers or null");
+  return shares ? strip->dump() : "";
+}
+
+void ReadSamples(const Json& root, Attempt& attempt, Reader& reader) {
+  const Json* const object = reader.Object(root, "samples");
+  if (object == nullptr) return;
+  const Result<Samples> samples = ParseSamples(object->dump());
+  if (!samples.ok()) return reader.Refuse("samples", samples.error().message());
+  attempt.samples_json = SamplesJson(*samples);
+}
+
 LayerReadings ReadReadings(const Json& root, std::string_view moment, Reader& reader) {
   LayerReadings readings;
   const Json* const layers = reader.Object(root, moment);
@@ -227,6 +248,7 @@ LayerReadings ReadReadings(const Json& root, std::string_view moment, Reader& re
     reading.wanted = reader.Text(item, "wanted", path + ".wanted");
     reading.reached = reader.Truth(item, "reached", path + ".reached");
     reading.detail = reader.Text(item, "detail", path + ".detail");
+    reading.strip_json = ReadStrip(item, path + ".strip", reader);
     readings[layer] = std::move(reading);
   }
   return readings;
@@ -318,6 +340,7 @@ Result<Attempt> ParseAttempt(std::string_view json, ParseFor purpose) {
   attempt.state_before = ReadReadings(root, "state_before", reader);
   attempt.state_at_send = ReadReadings(root, "state_at_send", reader);
   attempt.state_after = ReadReadings(root, "state_after", reader);
+  ReadSamples(root, attempt, reader);
   ReadRemarks(root, attempt, reader);
   if (const Json* const server = Reader::Member(root, "server");
       server != nullptr && !(server->is_object() && server->empty())) {

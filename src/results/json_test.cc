@@ -32,6 +32,8 @@ TEST(AttemptJson, ReadsBackExactlyWhatItWrote) {
   EXPECT_EQ(back->warnings, attempt.warnings);
   EXPECT_EQ(back->marks.first_token, attempt.marks.first_token);
   EXPECT_EQ(back->extra_json, attempt.extra_json);
+  EXPECT_EQ(back->samples_json, attempt.samples_json);
+  EXPECT_EQ(back->state_at_send.at("page_cache").strip_json, "[1,0.5,0]");
 }
 
 TEST(AttemptJson, HasEveryFieldOfTheContractAndNullForWhatWasNotMeasured) {
@@ -146,6 +148,17 @@ TEST(ParseAttempt, RefusesNestingThatCouldExhaustTheStack) {
   const std::string deep = R"({"condition":"a","outcome":"timeout","server":)" +
                            std::string(100'000, '[') + std::string(100'000, ']') + "}";
   EXPECT_THAT(ImportError(deep), HasSubstr("deeper than 64"));
+}
+
+TEST(ParseAttempt, RefusesSamplesAndStripsOfAnotherShape) {
+  const std::string start = R"({"condition":"a","outcome":"timeout",)";
+  EXPECT_THAT(ImportError(start + R"("samples":[]})"), HasSubstr("samples: must be an object"));
+  EXPECT_THAT(ImportError(start + R"("samples":{"at_ns":[2,1]}})"), HasSubstr("do not go back"));
+  const std::string state = start + R"("state_after":{"page_cache":{"value":1,"strip":)";
+  EXPECT_THAT(ImportError(state + R"("x"}}})"), HasSubstr("state_after.page_cache.strip"));
+  EXPECT_THAT(ImportError(state + R"([1,"x"]}}})"), HasSubstr("page_cache.strip"));
+  EXPECT_EQ(ImportError(state + R"([1,0.5]}}})"), "accepted");
+  EXPECT_EQ(ImportError(state + R"(null}}})"), "accepted");
 }
 
 TEST(ParseAttempt, KeepsFieldsThatItDoesNotKnowAndNamesThem) {

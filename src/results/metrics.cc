@@ -118,6 +118,8 @@ constexpr auto kMetrics = std::to_array<Metric>({
     {"cotenant_slowdown_ratio", "ratio", kRat, MetricHome::kCounter,
      "how much slower the co-tenant sentinel ran than alone"},
     // The idle time before the request.
+    {"sampler_cpu_ns", "ns", kInt, MetricHome::kCounter,
+     "CPU time that rouse's own sampling took during the attempt"},
     {"idle_target_wakeups", "count", kInt, MetricHome::kCounter,
      "times that the server's threads went back to sleep during the idle time"},
     {"idle_target_cpu_ns", "ns", kInt, MetricHome::kCounter,

@@ -219,7 +219,13 @@ CREATE TABLE run_progress (
 );
 )sql";
 
-constexpr std::array<std::string_view, 2> kMigrations = {kVersion1, kVersion2};
+// The page cache by parts of the file, and what was sampled while an attempt ran; both JSON.
+constexpr std::string_view kVersion3 = R"sql(
+ALTER TABLE states ADD COLUMN strip_json TEXT;
+ALTER TABLE attempts ADD COLUMN samples_json TEXT;
+)sql";
+
+constexpr std::array<std::string_view, 3> kMigrations = {kVersion1, kVersion2, kVersion3};
 
 }  // namespace
 
