@@ -432,6 +432,9 @@ int Measure(const MeasureFlags& flags, const lab::Plan& plan, uint64_t seed,
     }
   }
   const lab::ExperimentEvents events = MakeEvents(plan, progress);
+  const std::unique_ptr<lab::Sampler> sampler =
+      plan.sample_every_ns > 0 ? lab::MakeSampler(os::ProcRoot::Real(), plan.sample_every_ns)
+                               : nullptr;
   const Result<lab::ExperimentResult> result =
       lab::RunExperiment(plan, seed, *store,
                          {.target = **target,
@@ -441,7 +444,8 @@ int Measure(const MeasureFlags& flags, const lab::Plan& plan, uint64_t seed,
                           .environment = facts,
                           .calibrate = true,
                           .resume_run = resume_run,
-                          .loads = &lab::RealLoadMaker()},
+                          .loads = &lab::RealLoadMaker(),
+                          .sampler = sampler.get()},
                          events);
   progress.Clear();
   if (!result.ok()) return Fail(result.error());

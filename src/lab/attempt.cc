@@ -104,6 +104,12 @@ void SendWhileStarting(AttemptContext& context, int64_t timeout_ns, Sent& sent) 
   }
 }
 
+void FollowNewProcess(AttemptContext& context) {
+  if (context.sampler == nullptr) return;
+  const std::optional<ProcessIdentity> identity = context.states.target.Identity();
+  if (identity) context.sampler->Follow(identity->pid);
+}
+
 // Steps 5 to 7. An Error is a process that could not be spawned.
 Result<Sent> Send(AttemptContext& context, const Condition& condition, const SendSetup& setup,
                   Burst& burst) {
@@ -115,6 +121,7 @@ Result<Sent> Send(AttemptContext& context, const Condition& condition, const Sen
     context.states.running_args = condition.target_args;
     context.states.running_path = condition.path;
     burst.companions.Go(sent.intended, true);
+    FollowNewProcess(context);
     SendWhileStarting(context, timeout_ns, sent);
   } else {
     sent.intended = context.states.clock.Now();
@@ -261,11 +268,21 @@ class Runner {
     const std::string disk = condition_.path.empty()
                                  ? context_.disk
                                  : DiskOf(context_.proc, context_.states.target.model_file());
-    const CounterSnapshot before = ReadCounters(context_.proc, context_.states.target.Tree(), disk);
+    const std::vector<int> pids = context_.states.target.Tree();
+    const CounterSnapshot before = ReadCounters(context_.proc, pids, disk);
     attempt_.started_wall_ns = WallNowNs();
     attempt_.suspended_ns = SuspendedNs();
     loads_.MarkSend();
+    if (context_.sampler != nullptr) {
+      context_.sampler->Begin(pids, context_.states.target.model_file());
+    }
     const Result<Sent> sent = Send(context_, condition_, preparation_.setup, burst_);
+    if (context_.states.plan.sample_every_ns == 0) {
+      attempt_.null_reasons["samples"] = "the plan says sample_every = \"0s\"";
+    }
+    if (context_.sampler != nullptr) {
+      context_.sampler->End(sent.ok() ? sent->intended : context_.states.clock.Now(), attempt_);
+    }
     if (!sent.ok()) return End(Outcome::kTargetExited, sent.error().message());
     StoreExchange(sent->exchange, attempt_);
     StoreAnswer(sent->exchange, context_.states.plan.keep_answer, attempt_);

@@ -10,6 +10,7 @@
 
 #include "base/time.h"
 #include "lab/machine_clock.h"
+#include "lab/sampler.h"
 #include "lab/schedule.h"
 #include "lab/sender.h"
 #include "lab/states.h"
@@ -27,6 +28,8 @@ struct AttemptContext {
   std::string disk;  // the block device under the model's file (lab/counters.h); "" = unknown
   // For the companions of a condition with `concurrency`.
   SenderMaker make_sender = MakeSender;
+  // Samples each attempt while it runs. Null: nothing is sampled.
+  Sampler* sampler = nullptr;
   // An attempt during which the machine was suspended is ended as interrupted. Null: not looked at.
   std::function<MachineClocks()> clocks = {};
   // Right before an idle time of so many ns; the last thing before it that may take time.

@@ -246,6 +246,7 @@ class Experiment {
                           .proc = os::ProcRoot::Real(),
                           .interrupt = events_.interrupt,
                           .disk = DiskOf(os::ProcRoot::Real(), parts_.target.model_file()),
+                          .sampler = parts_.sampler,
                           .clocks = parts_.clocks};
   }
 

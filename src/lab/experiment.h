@@ -56,6 +56,8 @@ struct ExperimentParts {
   std::optional<int64_t> resume_run = {};
   // For memory pressure, background work and the sentinel; null: conditions that need one fail.
   LoadMaker* loads = nullptr;
+  // Samples each attempt while it runs; null: none is.
+  Sampler* sampler = nullptr;
   // Boot, suspended time and wall clock; read after each attempt. Tests script it.
   std::function<MachineClocks()> clocks = [] { return ReadMachineClocks(os::ProcRoot::Real()); };
 };

@@ -8,6 +8,9 @@
 namespace rouse::lab {
 namespace {
 
+// As many as a picture of a file needs.
+constexpr int kStripParts = 96;
+
 class MappedLock : public PageLock {
  public:
   MappedLock(os::MappedFile mapping, int64_t locked_bytes)
@@ -22,13 +25,16 @@ class MappedLock : public PageLock {
 class KernelPageCache : public PageCache {
  public:
   Result<Share> Read(const std::string& path, double fraction) override {
-    ASSIGN_OR_RETURN(const os::Residency whole, os::ReadResidency(path));
+    ASSIGN_OR_RETURN(const std::vector<os::Residency> strip,
+                     os::ReadResidencyParts(path, kStripParts));
+    const os::Residency whole = os::SumOf(strip);
     Share share{.leading_ratio = whole.Ratio(),
                 .rest_ratio = 0,
                 .ratio = whole.Ratio(),
                 .file_bytes = whole.file_bytes,
                 .proof = whole.proof};
     if (!whole.Exact()) share.bounds = {whole.Bounds().low, whole.Bounds().high};
+    for (const os::Residency& part : strip) share.parts.push_back(part.Ratio());
     if (fraction <= 0 || fraction >= 1) return share;
     const auto leading_bytes =
         static_cast<int64_t>(fraction * static_cast<double>(whole.file_bytes));

@@ -323,6 +323,10 @@ std::string CanonicalPlan(const Plan& plan) {
   if (plan.sentinel) out += "sentinel = true\n";
   if (plan.salt_per_block) out += "salt = \"block\"\n";
   if (plan.keep_answer) out += "keep_answer = true\n";
+  // Not written when it is the usual one, so that plans of earlier versions keep their hash.
+  if (plan.sample_every_ns != Plan().sample_every_ns) {
+    out += "sample_every = " + Nanoseconds(plan.sample_every_ns) + "\n";
+  }
   if (plan.require_ttft_ns) {
     out += "require_ttft = " + Nanoseconds(*plan.require_ttft_ns) + "\n";
   }

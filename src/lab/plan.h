@@ -64,6 +64,8 @@ struct Plan {
   // One salt for all conditions of a block, so that their answers can be compared.
   bool salt_per_block = false;
   bool keep_answer = false;  // store the answers' text, not only its hash
+  // How often an attempt is sampled (lab/sampler.h); 0: not at all.
+  int64_t sample_every_ns = 20'000'000;
   // The TTFT that must hold after every idle time (stats/claim.h).
   std::optional<int64_t> require_ttft_ns;
   // A run pauses before a block that would not end within this time since it was begun or resumed.

@@ -15,6 +15,7 @@ namespace {
 
 constexpr int64_t kTokensLimit = 1 << 24;
 constexpr int64_t kConcurrencyLimit = 256;
+constexpr int64_t kShortestSampling = 5'000'000;
 
 Names ApiChoices() {
   const auto names = wire::ApiNames();
@@ -74,12 +75,20 @@ Status SetTimeout(const KeyValue& value, const Place& place, Plan& plan) {
   return {};
 }
 
+Status SetSampling(const KeyValue& value, const Place& place, Plan& plan) {
+  if (value.number != 0 && value.number < kShortestSampling) {
+    return place.Fail(" must be at least 5ms, or \"0s\" for none: oftener, it would disturb");
+  }
+  plan.sample_every_ns = value.number;
+  return {};
+}
+
 Status SetSalt(const KeyValue& value, const Place& /*place*/, Plan& plan) {
   plan.salt_per_block = value.text == "block";
   return {};
 }
 
-const std::array<Key<Plan>, 11> kExperimentKeys{{
+const std::array<Key<Plan>, 12> kExperimentKeys{{
     {{.name = "name",
       .type = KeyType::kName,
       .meaning = "name of the run",
@@ -123,6 +132,12 @@ const std::array<Key<Plan>, 11> kExperimentKeys{{
       .type = KeyType::kBoolean,
       .meaning = "store the text of the answers too, not only their hash"},
      Flag<&Plan::keep_answer>},
+    {{.name = "sample_every",
+      .type = KeyType::kDuration,
+      .expected = "a duration such as \"20ms\"",
+      .meaning = "faults, reads, pressure and page cache are sampled so often during an attempt; "
+                 "\"0s\": not at all"},
+     SetSampling},
     {{.name = "require_ttft",
       .type = KeyType::kDuration,
       .expected = "a duration such as \"500ms\"",

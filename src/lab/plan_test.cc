@@ -51,7 +51,8 @@ const std::vector<BadPlan> kBadPlans = {
     {"[experiment]\nrepeat = 3\n", "plan.toml:1: [experiment] needs \"name\": a name of its own"},
     {"[experiment]\nname = \"x\"\nrepeats = 3\n",
      "plan.toml:3: unknown key \"repeats\" in [experiment] (did you mean \"repeat\"?); expected "
-     "name, repeat, seed, prompt, max_tokens, timeout, sentinel, salt, keep_answer, require_ttft, "
+     "name, repeat, seed, prompt, max_tokens, timeout, sentinel, salt, keep_answer, sample_every, "
+     "require_ttft, "
      "session"},
     {"[experiment]\nname = \"x\"\nrepeat = 0\n",
      "plan.toml:3: \"repeat\" in [experiment] must be a whole number from 1 to 100000, not 0"},

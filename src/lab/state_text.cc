@@ -1,5 +1,6 @@
 // What lab/states.h says in words: why a state was not reached, and the line that salts a prompt.
 #include <array>
+#include <cmath>
 #include <cstdio>
 #include <string>
 #include <variant>
@@ -43,6 +44,16 @@ std::string SaltText(uint64_t salt) {
   std::snprintf(text.data(), text.size(), "%012llu is the number of this session.",
                 static_cast<unsigned long long>(salt % kSalts));
   return text.data();
+}
+
+std::string StripJson(const std::vector<double>& parts) {
+  std::string out;
+  for (const double share : parts) {
+    std::array<char, 16> digits{};
+    std::snprintf(digits.data(), digits.size(), "%.3g", std::round(share * 1000) / 1000);
+    out += (out.empty() ? "[" : ",") + std::string(digits.data());
+  }
+  return out.empty() ? out : out + "]";
 }
 
 }  // namespace rouse::lab

@@ -451,6 +451,7 @@ LayerReading ReadPageCache(StateContext& context, const Condition& condition) {
     reading.reached = wanted - low <= kFractionWithin && high - wanted <= kFractionWithin;
   }
   reading.detail = Percent(share->ratio) + " of " + FormatBytes(share->file_bytes) + " resident";
+  reading.strip_json = StripJson(share->parts);
   if (reading.wanted != kLockedPages) return reading;
   const int64_t locked = context.page_lock == nullptr ? 0 : context.page_lock->locked_bytes();
   reading.proof += " and VmLck of rouse";

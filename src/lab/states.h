@@ -42,6 +42,8 @@ class PageCache {
     std::string proof;  // "cachestat"
     // Where `ratio` truly lies, when it is an estimate from a sample.
     std::optional<std::pair<double, double>> bounds = {};
+    // The share of each equal part of the file, its first byte first.
+    std::vector<double> parts = {};
   };
   virtual Result<Share> Read(const std::string& path, double fraction) = 0;
   // Drops all pages; the text says why some stayed, "" when the file is cold.
@@ -136,6 +138,9 @@ results::LayerReadings ReadAfter(StateContext& context, const Condition& conditi
 // "page_cache: wanted cold, read 0.37 (cachestat): ..." for the first layer that was not reached;
 // "" when all were.
 std::string WhyNotReached(const results::LayerReadings& readings);
+
+// Shares of the parts of a file to the thousandth, as a JSON list; "" without parts.
+std::string StripJson(const std::vector<double>& parts);
 
 // A line that no earlier prompt began with; always the same number of characters.
 std::string SaltText(uint64_t salt);
