@@ -120,6 +120,46 @@ TEST(TraceJson, KeepsSpansOfARowApartAndNamesEveryRow) {
   }
 }
 
+TEST(TraceJson, SpansThatTouchDoNotOverlapByARoundingError) {
+  Attempt attempt = One("warm", 7, 100 * kMs);
+  for (int64_t at = 201'300; at < 3'000'000; at += 10'007) {
+    attempt.segments.push_back({Stage::kPrefill, at, at + 10'007});
+  }
+  const json trace = json::parse(TraceJson(std::vector<Attempt>{attempt}));
+  double end = 0;
+  size_t spans = 0;
+  for (const json& event : trace["traceEvents"]) {
+    if (event["ph"] != "X" || event["name"] != "prefill") continue;
+    EXPECT_LE(end, double{event["ts"]});
+    end = double{event["ts"]} + double{event["dur"]};
+    ++spans;
+  }
+  EXPECT_EQ(spans, attempt.segments.size());
+}
+
+TEST(TraceJson, HasATrackForEachThingThatWasSampled) {
+  Attempt attempt = One("warm", 7, 100 * kMs);
+  attempt.samples_json =
+      R"({"at_ns":[-1000,1000000,3000000],"totals":{"target_major_faults":[0,null,5],)"
+      R"("psi_io_some_us":[0,500,500]},"page_cache":["00","","90"]})";
+  const json trace = json::parse(TraceJson(std::vector<Attempt>{attempt}));
+  std::map<std::string, std::vector<std::pair<double, double>>> tracks;
+  for (const json& event : trace["traceEvents"]) {
+    if (event["ph"] != "C") continue;
+    EXPECT_EQ(event["pid"], 7);
+    tracks[event["name"]].emplace_back(event["ts"], event["args"]["value"]);
+  }
+  using Points = std::vector<std::pair<double, double>>;
+  EXPECT_EQ(tracks.size(), 3);
+  EXPECT_EQ(tracks["page cache of the model file, %"], (Points{{-1, 0}, {1000, 0}, {3000, 50}}));
+  EXPECT_EQ(tracks["target_major_faults"], (Points{{-1, 0}, {3000, 5}}));
+  ASSERT_EQ(tracks["psi_io_some, %"].size(), 3);
+  EXPECT_NEAR(tracks["psi_io_some, %"][0].second, 100 * 500 / 1001.0, 0.001);
+  EXPECT_EQ(tracks["psi_io_some, %"][1].second, 0);
+  attempt.samples_json = "{\"at_ns\":7}";
+  EXPECT_EQ(TraceJson(std::vector<Attempt>{attempt}).find("\"C\""), std::string::npos);
+}
+
 TEST(TraceJson, DrawsArrowsFromTheClientAndBack) {
   Attempt attempt = One("warm", 7, 100 * kMs);
   attempt.segments = {{Stage::kQueue, 2 * kMs, 3 * kMs}, {Stage::kPrefill, 3 * kMs, 99 * kMs}};

@@ -10,6 +10,7 @@
 #include "report/terminal_bar.h"
 #include "report/words.h"
 #include "results/metrics.h"
+#include "results/samples.h"
 
 namespace rouse::report {
 namespace {
@@ -125,6 +126,71 @@ std::vector<LaneRow> BackgroundRows(const Attempt& attempt) {
   return rows;
 }
 
+// What was sampled, as a level of 0 to 9 from each sample to the next.
+struct LevelRow {
+  std::string name;
+  std::string total;
+  std::vector<int64_t> at_ns;
+  std::vector<int> levels;
+};
+
+// Growth of a total: of pressure as a share of the time, else of its own highest rate.
+std::optional<LevelRow> GrowthRow(const results::Samples& samples, const std::string& metric,
+                                  const std::string& name) {
+  const auto column = samples.totals.find(metric);
+  if (column == samples.totals.end() || !column->second.back()) return std::nullopt;
+  LevelRow row{.name = name, .total = "", .at_ns = samples.at_ns, .levels = {}};
+  const bool pressure = metric.starts_with("psi_");
+  const int64_t all = *column->second.back();
+  row.total = pressure                     ? FormatDuration(all * 1000)
+              : metric.ends_with("_bytes") ? FormatBytes(all)
+                                           : std::to_string(all);
+  std::vector<double> rates;
+  for (size_t i = 0; i + 1 < samples.at_ns.size(); ++i) {
+    const auto& before = column->second[i];
+    const auto& now = column->second[i + 1];
+    const int64_t lasted_ns = samples.at_ns[i + 1] - samples.at_ns[i];
+    const bool known = before && now && lasted_ns > 0;
+    rates.push_back(known ? static_cast<double>(*now - *before) / static_cast<double>(lasted_ns)
+                          : 0);
+  }
+  const double most = pressure ? 0.001 : *std::max_element(rates.begin(), rates.end());
+  if (all <= 0 || most <= 0) return std::nullopt;
+  for (const double rate : rates) {
+    // Little is not nothing.
+    const double level = std::clamp(std::ceil(9 * rate / most), 0.0, 9.0);
+    row.levels.push_back(static_cast<int>(level));
+  }
+  return row;
+}
+
+std::vector<LevelRow> SampledRows(const Attempt& attempt) {
+  std::vector<LevelRow> rows;
+  if (attempt.samples_json.empty()) return rows;
+  const Result<results::Samples> samples = results::ParseSamples(attempt.samples_json);
+  if (!samples.ok() || samples->at_ns.size() < 2) return rows;
+  if (!samples->page_cache.empty()) {
+    LevelRow row{
+        .name = "page cache of the file", .total = "", .at_ns = samples->at_ns, .levels = {}};
+    double share = 0;
+    for (const std::string& strip : samples->page_cache) {
+      share = results::ResidentShare(strip);
+      row.levels.push_back(static_cast<int>(std::ceil(9 * share)));
+    }
+    row.total = std::to_string(std::lround(100 * share)) + " %";
+    rows.push_back(std::move(row));
+  }
+  for (const auto& [metric, name] :
+       {std::pair("target_read_bytes", "reads"), std::pair("target_major_faults", "major faults"),
+        std::pair("target_minor_faults", "minor faults"),
+        std::pair("psi_io_some_us", "I/O pressure"),
+        std::pair("psi_memory_some_us", "memory pressure"),
+        std::pair("psi_cpu_some_us", "CPU pressure")}) {
+    if (auto row = GrowthRow(*samples, metric, name)) rows.push_back(*std::move(row));
+  }
+  return rows;
+}
+
 // Maps nanoseconds to the cells of one axis and draws rows on it.
 class Axis {
  public:
@@ -156,8 +222,6 @@ class Axis {
       // What goes on behind the axis says so.
       if (span.end_ns > end_ns_) cells.back() = '>';
     }
-    const std::string left = options_.unicode ? "\u2595" : "|";
-    const std::string right = options_.unicode ? "\u258f" : "|";
     std::string drawn;
     for (size_t i = 0; i < cells.size();) {
       size_t end = i;
@@ -167,13 +231,45 @@ class Axis {
       drawn += painted ? PaintStage(run, *row.stage) : run;
       i = end;
     }
-    const std::string time = PadLeft(FormatDuration(row.time_ns), kTimeColumns);
-    const int name = kNameColumns + kTimeColumns - DisplayColumns(time);
-    return "  " + PadRight(FitText(row.name, name), name) + time + " " + left + drawn + right +
-           "\n";
+    return Line(row.name, FormatDuration(row.time_ns), drawn);
+  }
+
+  // A cell shows the highest level in it.
+  std::string Draw(const LevelRow& row) const {
+    std::vector<int> cells(static_cast<size_t>(width_), 0);
+    for (size_t i = 0; i < row.levels.size(); ++i) {
+      const int64_t end_ns = i + 1 < row.at_ns.size() ? row.at_ns[i + 1] : row.at_ns[i];
+      if (row.at_ns[i] > end_ns_) break;
+      const int from = std::min(Cell(row.at_ns[i]), width_ - 1);
+      const int to = std::min(std::max(Cell(end_ns), from + 1), width_);
+      for (int cell = from; cell < to; ++cell) {
+        int& level = cells[static_cast<size_t>(cell)];
+        level = std::max(level, row.levels[i]);
+      }
+    }
+    std::string drawn;
+    for (const int level : cells) {
+      if (level == 0) {
+        drawn += ' ';
+      } else if (options_.unicode) {  // from one eighth of a block to a whole one
+        drawn += "\xe2\x96";
+        drawn += static_cast<char>(0x81 + (level - 1) * 7 / 8);
+      } else {
+        drawn += static_cast<char>('0' + level);
+      }
+    }
+    return Line(row.name, row.total, drawn);
   }
 
  private:
+  std::string Line(const std::string& name, const std::string& number,
+                   const std::string& drawn) const {
+    const std::string padded = PadLeft(number, kTimeColumns);
+    const int columns = kNameColumns + kTimeColumns - DisplayColumns(padded);
+    return "  " + PadRight(FitText(name, columns), columns) + padded + " " +
+           (options_.unicode ? "\u2595" : "|") + drawn + (options_.unicode ? "\u258f" : "|") + "\n";
+  }
+
   int Cell(int64_t ns) const {
     const double share =
         static_cast<double>(std::clamp<int64_t>(ns, 0, end_ns_)) / static_cast<double>(end_ns_);
@@ -353,6 +449,12 @@ std::string RenderLanes(const Attempt& attempt, const TerminalOptions& options) 
   for (const LaneRow& row : stages) out += axis.Draw(row);
   if (!background.empty()) out += axis.Heading("Beside it: work, time in it");
   for (const LaneRow& row : background) out += axis.Draw(row);
+  const std::vector<LevelRow> sampled = SampledRows(attempt);
+  if (!sampled.empty()) {
+    out += axis.Heading(options.unicode ? "Sampled: in all, and when"
+                                        : "Sampled: in all, when (9: most)");
+  }
+  for (const LevelRow& row : sampled) out += axis.Draw(row);
   return out;
 }
 

@@ -379,6 +379,27 @@ Beside it: work, time in it            0                         v       150 ms
 )");
 }
 
+TEST(RenderAttempt, DrawsWhatWasSampledOnTheSameAxis) {
+  Attempt attempt = Laned();
+  const std::string plain = RenderLanes(attempt, {});
+  attempt.samples_json =
+      R"({"at_ns":[-1000,50000000,100000000],"totals":{"target_major_faults":[0,90,100],)"
+      R"("target_minor_faults":[0,0,0],"psi_io_some_us":[0,25000,25000]},)"
+      R"("page_cache":["00","90","99"]})";
+  const std::string text = RenderLanes(attempt, {});
+  ASSERT_TRUE(text.starts_with(plain));
+  const std::string sampled = text.substr(plain.size());
+  EXPECT_THAT(sampled, HasSubstr("Sampled: in all, when (9: most)"));
+  EXPECT_THAT(sampled, HasSubstr("page cache of the file         100 % |"));
+  EXPECT_THAT(sampled, HasSubstr("5555"));  // half of the file from 50 ms on
+  EXPECT_THAT(sampled, HasSubstr("major faults                     100 |9999"));
+  EXPECT_THAT(sampled, HasSubstr("I/O pressure                 25.0 ms |5555"));
+  EXPECT_THAT(sampled, Not(HasSubstr("minor faults")));  // there were none
+  for (const auto line : SplitAt(text, '\n')) EXPECT_LE(DisplayColumns(line), 80) << line;
+  attempt.samples_json = "{}";
+  EXPECT_EQ(RenderLanes(attempt, {}), plain);
+}
+
 TEST(RenderAttempt, TellsStagesLayersAndCounters) {
   const std::string text = RenderAttempt(QuickRun(), Laned(), {});
   EXPECT_THAT(text, HasSubstr("Attempt 1#18 - page cache cold - block 3\n"

@@ -1,13 +1,17 @@
 // Format: "Trace Event Format" (the Chromium project): complete events "X" with ts and dur in
-// microseconds, instants "i", and metadata "M" that names processes and threads.
+// microseconds, instants "i", counters "C" (a track each, by name within a process), and metadata
+// "M" that names processes and threads.
 #include "report/trace.h"
 
 #include <algorithm>
+#include <cmath>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <string_view>
 #include <vector>
+
+#include "results/samples.h"
 
 namespace rouse::report {
 namespace {
@@ -20,6 +24,16 @@ constexpr int kRequestRow = 2;
 constexpr int kFirstLaneRow = 3;
 
 double Us(int64_t ns) { return static_cast<double>(ns) / 1000.0; }
+
+// So that a viewer that adds it to the start, in its own floating point, gets no more than the end:
+// what begins there would else seem to overlap (speedscope then leaves spans open).
+double DurationUs(int64_t start_ns, int64_t end_ns) {
+  double duration = Us(end_ns) - Us(start_ns);
+  while (duration > 0 && Us(start_ns) + duration > Us(end_ns)) {
+    duration = std::nextafter(duration, 0.0);
+  }
+  return duration;
+}
 
 class Writer {
  public:
@@ -48,7 +62,7 @@ class Writer {
                        {"tid", row},
                        {"name", name},
                        {"ts", Us(start_ns)},
-                       {"dur", Us(end_ns - start_ns)},
+                       {"dur", DurationUs(start_ns, end_ns)},
                        {"args", std::move(arguments)}});
   }
   void Instant(int64_t process, int row, const std::string& name, int64_t at_ns) {
@@ -58,6 +72,15 @@ class Writer {
                        {"name", name},
                        {"ts", Us(at_ns)},
                        {"s", "t"}});
+  }
+  // A value that holds from here on.
+  void Counter(int64_t process, const std::string& name, int64_t at_ns, double value) {
+    events_.push_back({{"ph", "C"},
+                       {"pid", process},
+                       {"tid", 0},
+                       {"name", name},
+                       {"ts", Us(at_ns)},
+                       {"args", {{"value", value}}}});
   }
   // An arrow from what begins at `from_ns` on one row to what begins at `to_ns` on another.
   void Flow(int64_t process, const std::string& name, int from_row, int64_t from_ns, int to_row,
@@ -170,6 +193,34 @@ void WriteRequest(const Attempt& attempt, int64_t process, Writer& writer) {
   }
 }
 
+// Counts and bytes as totals, which a viewer can show as rates; pressure as the share of each
+// interval that was waited through.
+void WriteSamples(const Attempt& attempt, int64_t process, Writer& writer) {
+  if (attempt.samples_json.empty()) return;
+  const Result<results::Samples> samples = results::ParseSamples(attempt.samples_json);
+  if (!samples.ok()) return;
+  const std::vector<int64_t>& at_ns = samples->at_ns;
+  for (size_t i = 0; i < samples->page_cache.size(); ++i) {
+    writer.Counter(process, "page cache of the model file, %", at_ns[i],
+                   100 * results::ResidentShare(samples->page_cache[i]));
+  }
+  for (const auto& [name, column] : samples->totals) {
+    const bool pressure = name.starts_with("psi_");
+    for (size_t i = 0; i < column.size(); ++i) {
+      if (!column[i]) continue;
+      if (!pressure) {
+        writer.Counter(process, name, at_ns[i], static_cast<double>(*column[i]));
+      } else if (i + 1 < column.size() && column[i + 1] && at_ns[i + 1] > at_ns[i]) {
+        const int64_t waited_us = *column[i + 1] - *column[i];
+        writer.Counter(process, name.substr(0, name.size() - 3) + ", %", at_ns[i],
+                       100 * static_cast<double>(waited_us) / Us(at_ns[i + 1] - at_ns[i]));
+      } else if (i > 0) {
+        writer.Counter(process, name.substr(0, name.size() - 3) + ", %", at_ns[i], 0);
+      }
+    }
+  }
+}
+
 }  // namespace
 
 std::string TraceJson(std::span<const Attempt> attempts) {
@@ -186,6 +237,7 @@ std::string TraceJson(std::span<const Attempt> attempts) {
     WriteClient(attempt, process, writer);
     WriteRequest(attempt, process, writer);
     WriteLanes(attempt, process, writer);
+    WriteSamples(attempt, process, writer);
   }
   return writer.Text();
 }
