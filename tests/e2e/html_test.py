@@ -93,6 +93,46 @@ def near(left: float, right: float, tolerance: float) -> bool:
 
 # ---- a real run ----
 
+STATES = ("state_before", "state_at_send", "state_after")
+LANES = {"reads": "target_read_bytes", "major faults": "target_major_faults",
+         "minor faults": "target_minor_faults", "I/O pressure": "psi_io_some_us",
+         "memory pressure": "psi_memory_some_us", "CPU pressure": "psi_cpu_some_us"}
+
+
+def assert_samples_are_drawn(found, shown) -> None:
+    """Each interval of each lane holds what the total grew by, and the page cache its digits."""
+    samples = shown["samples"]
+    at = samples["at_ns"]
+    assert at[0] <= 0 and at[-1] >= shown["marks_ns"]["end"], "around the whole request"
+    assert found["sampled"].startswith(f"Sampled {len(at)} times.")
+    low, high = 0, shown["ttft_ns"] * 1.04  # it opens with the time to the first token
+    seen = [span for span in zip(at, at[1:]) if span[1] >= low and span[0] <= high]
+    for lane, name in LANES.items():
+        total = samples["totals"][name]
+        grown = [(start, end, total[i + 1] - total[i])
+                 for i, (start, end) in enumerate(zip(at, at[1:]))
+                 if total[i + 1] > total[i] and (start, end) in seen]
+        drawn = [(block["from"], block["to"], block["value"]) for block in found["lanes"]
+                 if block["kind"] == "rate" and block["lane"] == lane]
+        assert drawn == grown, lane
+        if total[-1] == 0:
+            assert lane in found["sampled"].split("Zero throughout:")[1]
+    # The file has come in by the end, and no cell lies outside of its lane.
+    cells = [block for block in found["lanes"] if block["kind"] == "resident"]
+    assert cells and {block["value"] for block in cells} <= set(range(1, 10))
+    assert max(block["height"] for block in cells) == 52 and shown["state_after"][
+        "page_cache"]["value"] > 0.99
+    heights = {}
+    for block in cells:
+        heights[block["from"]] = heights.get(block["from"], 0) + block["height"]
+    strip = ""
+    for (start, _), digits in zip(zip(at, at[1:]), samples["page_cache"]):
+        strip = digits or strip
+        if start in heights:
+            resident = sum(digit != "0" for digit in strip) / len(strip)
+            assert heights[start] == pytest.approx(52 * resident, abs=1.5)
+
+
 @needs_browser
 def test_a_real_run_is_drawn_as_it_was_measured(run_rouse, model, tmp_path, look):
     file = tmp_path / "quick.html"
@@ -139,12 +179,18 @@ def test_a_real_run_is_drawn_as_it_was_measured(run_rouse, model, tmp_path, look
     # One attempt: its segments, in the place and order in which the server told them.
     shown = next(each for each in report["attempts"] if f"#{each['id']}" == "#" + str(
         page["report"]["conditions"][-1]["median_attempt"]["attempts"][-1]))
-    stages = [block for block in found["lanes"] if block["kind"] not in ("client", "lane", "try")]
+    others = ("client", "lane", "try", "rate", "rate-part", "resident")
+    stages = [block for block in found["lanes"] if block["kind"] not in others]
     told = [(each["stage"], each["start_ns"], each["end_ns"]) for each in shown["segments"]]
     start = shown["stages_ns"]["process_start"]
     expected = ([("process_start", 0, start)] if start else []) + told
     assert [(each["kind"], each["from"], each["to"]) for each in stages] == expected
     assert all(a["x"] <= b["x"] for a, b in zip(stages, stages[1:]))
+    assert_samples_are_drawn(found, shown)
+    states = [shown[moment]["page_cache"] for moment in STATES if "page_cache" in shown[moment]]
+    assert found["strips"] == [len(each["strip"]) for each in states]
+    for each in states:  # the strip is the file: its parts are equal but for the last
+        assert sum(each["strip"]) / len(each["strip"]) == pytest.approx(each["value"], abs=0.02)
 
     # Filter, downloads, keyboard, definitions.
     assert found["count"] == f"{len(report['attempts'])} attempts"
@@ -189,6 +235,9 @@ def test_two_runs_are_drawn_with_their_shift_and_verdict(run_rouse, tmp_path, lo
 def test_hostile_names_stay_text(run_rouse, tmp_path, look):
     lines = [{"condition": HOSTILE, "outcome": "ok", "ttft_ns": 50_000_000, "block": 1,
               "position": 1, "counters": {HOSTILE: 3, "target_read_bytes": 5},
+              "samples": {"at_ns": [-1, 5, 9], "totals": {HOSTILE: [0, 1, 2]}, "page_cache": []},
+              "null_reasons": {"samples.page_cache": HOSTILE},
+              "state_after": {"page_cache": {"value": 0.5, "proof": HOSTILE, "strip": [1, 0]}},
               "warnings": [{"code": HOSTILE, "message": HOSTILE}]},
              {"condition": HOSTILE, "outcome": "http_error", "outcome_detail": HOSTILE, "block": 2,
               "position": 2, "marks_ns": {"end": 90_000_000}, HOSTILE: HOSTILE}]
@@ -204,6 +253,7 @@ def test_hostile_names_stay_text(run_rouse, tmp_path, look):
     assert HOSTILE in found["title"]
     assert data_of(file)["report"]["name"] == HOSTILE
     assert found["bars"][0]["condition"] == HOSTILE
+    assert HOSTILE in found["sampled"] and found["strips"] == [2]
 
 
 @needs_browser
@@ -224,6 +274,7 @@ def test_one_attempt_is_a_page(run_rouse, tmp_path, look):
     assert_sound(found)
     assert "70.0 ms" in found["headline"] and "median of 1" in found["headline"]
     assert found["count"] == "1 attempt" and sum(found["dots"]) == 1
+    assert "were not recorded for this attempt" in found["sampled"]
 
 
 @needs_browser

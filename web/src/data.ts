@@ -303,7 +303,15 @@ export interface Attempt {
   state_after: Record<string, Reading>;
   null_reasons: Record<string, string>;
   warnings: Warning[];
+  samples?: Samples | null;
   [key: string]: unknown;
+}
+
+/** What was read again and again while the attempt ran (docs/results_format.md). */
+export interface Samples {
+  at_ns: number[];
+  totals: Record<string, Value[]>;
+  page_cache?: string[] | null;
 }
 
 export interface Reading {

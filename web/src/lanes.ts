@@ -1,11 +1,12 @@
 // One attempt on one time axis: what the client saw, what the request waited for, what went on
-// beside it, and the page cache as a strip over the file. Zoom with the buttons, the wheel with
+// beside it, what was sampled meanwhile, and the page cache as a strip over the file. Zoom with the buttons, the wheel with
 // Ctrl, or + and - and the arrow keys; drag to move.
 
 import { h, place, s } from "./dom";
 import { bytes, duration, metricName, percent, plural, quantity, tick, words as spaced } from "./format";
 import { inkOn, stageColor } from "./looks";
 import { number, term, type Definitions } from "./define";
+import { overTime } from "./over_time";
 import { ticks } from "./tracks";
 import { swatch } from "./tracks";
 import type { Attempt, Reading, StageLook } from "./data";
@@ -13,15 +14,23 @@ import type { Attempt, Reading, StageLook } from "./data";
 export interface Block {
   from: number;
   to: number;
-  kind: string; // a stage's name, or "client", "lane", "try"
+  kind: string; // a stage's name, or one of OTHERS
   label: string;
   title: string;
+  top?: number; // of the lane's height, from above
+  bottom?: number;
+  share?: number; // how dark it is
+  value?: number; // what is drawn
 }
+
+const OTHERS = new Set(["client", "lane", "try", "rate", "rate-part", "resident"]);
 
 export interface Lane {
   name: string;
   blocks: Block[];
   definition: string;
+  height?: number;
+  summary?: string; // in words, where its blocks are too many
 }
 
 const PHASES: [string, string, string, string][] = [
@@ -169,16 +178,21 @@ class LanePicture {
   }
 
   private alternative(): string {
-    return this.lanes.map((lane) => `${lane.name}: ` + lane.blocks.slice(0, 24).map((block) => `${block.title} from ${duration(block.from)}`).join("; ")).join(". ");
+    return this.lanes.map((lane) => lane.summary ?? `${lane.name}: ` + lane.blocks.slice(0, 24).map((block) => `${block.title} from ${duration(block.from)}`).join("; ")).join(". ");
   }
 
   draw(): void {
     const width = this.width();
     const names = this.names();
     const above = names === 0 ? 15 : 0; // names stand above their lanes on a phone
-    const each = LANE + above + 4;
     const top = 30;
-    const height = top + this.lanes.length * each + 26;
+    let height = top;
+    const places = this.lanes.map((lane) => {
+      const tall = lane.height ?? LANE;
+      height += above + tall + 4;
+      return { y: height - tall - 4, tall };
+    });
+    height += 26;
     const [low, high] = this.range;
     const x = (ns: number): number => names + ((ns - low) / (high - low)) * (width - names - 4);
     this.svg.setAttribute("viewBox", `0 0 ${width} ${height}`);
@@ -188,19 +202,20 @@ class LanePicture {
       s("line", { x1: x(at), x2: x(at), y1: top - 6, y2: height - 20 }), s("text", { x: x(at), y: height - 6, "text-anchor": x(at) < names + 14 ? "start" : x(at) > width - 24 ? "end" : "middle" }, tick(at))));
     const clip = s("clipPath", { id: "lane-clip" }, s("rect", { x: names, y: 0, width: width - names, height }));
     const rows = this.lanes.map((lane, index) => {
-      const y = top + index * each + above;
-      const label = s("text", { x: 0, y: names === 0 ? y - 4 : y + LANE / 2 + 4, class: "lane-name", "data-def": lane.definition }, lane.name);
+      const { y, tall } = places[index]!;
+      const label = s("text", { x: 0, y: names === 0 ? y - 4 : y + tall / 2 + 4, class: "lane-name", "data-def": lane.definition }, lane.name);
       const blocks = lane.blocks.filter((block) => block.to >= low && block.from <= high).map((block) => {
         const [left, right] = [Math.max(x(block.from), names - 2), Math.min(x(block.to), width + 2)];
         const wide = Math.max(1.5, right - left);
-        const isStage = block.kind !== "client" && block.kind !== "lane" && block.kind !== "try";
+        const isStage = !OTHERS.has(block.kind);
+        const [upper, lower] = [(block.top ?? 0) * tall, (block.bottom ?? 1) * tall];
         const fill = isStage ? stageColor(block.kind) : null;
         const label = isStage ? (wide > 90 ? block.title.split(":")[0]! : block.label) : block.label;
-        return s("g", { class: `block ${isStage ? "stage" : block.kind}`, "data-def": block.title, "data-kind": block.kind, "data-from": block.from, "data-to": block.to },
-          s("rect", { x: left, y, width: wide, height: LANE, rx: 2, ...(fill ? { fill } : {}) }),
+        return s("g", { class: `block ${isStage ? "stage" : block.kind}`, "data-def": block.title, "data-kind": block.kind, "data-from": block.from, "data-to": block.to, ...(block.value === undefined ? {} : { "data-lane": lane.name, "data-value": block.value }) },
+          s("rect", { x: left, y: y + upper, width: wide, height: Math.max(block.top === undefined ? 0 : 1, lower - upper), ...(block.top === undefined ? { rx: 2 } : {}), ...(fill ? { fill } : {}), ...(block.share === undefined ? {} : { "fill-opacity": 0.15 + 0.85 * block.share }) }),
           label && wide > label.length * 6.6 + 6 ? s("text", { x: left + wide / 2, y: y + LANE / 2 + 4, "text-anchor": "middle", ...(fill ? { fill: inkOn(fill) } : {}) }, label) : null);
       });
-      return s("g", {}, s("rect", { x: names, y, width: width - names, height: LANE, class: "lane-ground" }), s("g", { "clip-path": "url(#lane-clip)" }, blocks), label);
+      return s("g", {}, s("rect", { x: names, y, width: width - names, height: tall, class: "lane-ground" }), s("g", { "clip-path": "url(#lane-clip)" }, blocks), label);
     });
     const flag = (name: string, text: string): SVGGElement | null => {
       const at = this.attempt.marks_ns[name];
@@ -280,12 +295,13 @@ export function attemptView(attempt: Attempt, stages: StageLook[], define: Defin
   const told = attempt.outcome === "ok"
     ? h("p", { class: "told" }, h("strong", {}, `First token after ${duration(attempt.ttft_ns)}`), ` in “${attempt.condition}”`, attempt["block"] === null || attempt["block"] === undefined ? "." : `, block ${String(attempt["block"])}, position ${String(attempt["position"])}.`)
     : h("p", { class: "told" }, h("strong", { class: "failed-count" }, `✕ ${spaced(attempt.outcome)}`), ` in “${attempt.condition}”. `, attempt.outcome_detail);
-  const lanes = lanesOf(attempt, stages);
+  const sampled = overTime(attempt, define);
+  const lanes = [...lanesOf(attempt, stages), ...sampled.lanes];
   const picture = new LanePicture(attempt, lanes);
   const used = new Set(lanes.flatMap((lane) => lane.blocks.map((block) => block.kind)));
   const view = h("div", { class: "attempt" }, told,
     h("ul", { class: "legend" }, stages.filter((stage) => used.has(stage.name)).map((stage) => h("li", {}, swatch(stage.name, stage.letter), term(stage.words, define.text(`stage_${stage.name}_ns`))))),
-    picture.element, strips(attempt),
+    picture.element, h("p", { class: "remark sampled" }, sampled.remark), strips(attempt),
     h("div", { class: "two" }, stageTable(attempt, stages, define), counterFacts(attempt, define)), proofTable(attempt),
     attempt.warnings.length ? h("ul", { class: "warnings" }, attempt.warnings.map((each) => h("li", {}, h("code", {}, each.code), " ", each.message))) : null,
     h("details", {}, h("summary", {}, "All of this attempt as JSON"), h("pre", { tabindex: 0 }, JSON.stringify(attempt, null, 1))));
