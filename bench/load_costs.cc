@@ -18,6 +18,7 @@
 #include "base/units.h"
 #include "lab/contention.h"
 #include "lab/counters.h"
+#include "lab/sampler.h"
 #include "lab/worker.h"
 #include "os/process.h"
 #include "os/process_tree_counters.h"
@@ -160,8 +161,32 @@ void MeasureCounters(const Options& options) {
   Print("all counters of an attempt, once (a server of one process)", "ns", times);
 }
 
+// CPU time of one sample (lab/sampler.h) of this process, and what all cores lose to them.
+void MeasureSamples(const Options& options) {
+  constexpr int64_t kEveryNs = 20 * kNsPerMs;
+  const auto sampler = MakeSampler(os::ProcRoot::Real(), kEveryNs);
+  const std::vector<int> pids = {getpid()};
+  std::vector<double> cpu_ns;
+  std::vector<double> share;
+  for (int i = 0; i < 10; ++i) {
+    const double alone = UnitsPerSecond(options.watch_ns / 8);
+    sampler->Begin(pids, options.file);
+    const MonoTime begin = MonoNow();
+    const double beside = UnitsPerSecond(options.watch_ns / 8);
+    results::Attempt attempt;
+    const double taken = static_cast<double>(MonoNow() - begin) / static_cast<double>(kEveryNs);
+    sampler->End(begin, attempt);
+    const auto& cost = attempt.counters["sampler_cpu_ns"];
+    if (cost) cpu_ns.push_back(static_cast<double>(std::get<int64_t>(*cost)) / taken);
+    share.push_back(100 * (1 - beside / alone));
+  }
+  if (!cpu_ns.empty()) Print("CPU time of one sample, all cores busy", "ns", cpu_ns);
+  Print("throughput that all cores lose to samples every 20 ms", "%", share);
+}
+
 int Main(const Options& options) {
   MeasureCounters(options);
+  MeasureSamples(options);
   MeasureSentinel(options);
   LoadSpec ballast;
   ballast.ballast_bytes = int64_t{64} << 20;
