@@ -4,7 +4,7 @@
 // pictures; every number that is reported comes from the counters on both sides (counters.h).
 //
 // Nothing of the server is contacted, no page of the file touched, no lock taken that its page
-// faults wait for. One sample takes about 0.1 ms of one CPU; docs/counters.md has what that does
+// faults wait for. One sample takes about 0.13 ms of one CPU; docs/counters.md has what that does
 // to the attempt, and the attempt's own sampler_cpu_ns.
 #pragma once
 

@@ -173,7 +173,8 @@ def test_a_real_run_is_drawn_as_it_was_measured(run_rouse, model, tmp_path, look
     assert falls == shifts and len(found["grades"]) == len(shifts)
 
     # Every attempt that counts is a dot, and one curve stands for each condition.
-    counted = [each for each in report["attempts"] if not each["prime"]]
+    counted = [each for each in report["attempts"]
+               if not each["prime"] and each["outcome"] != "state_not_reached"]
     assert sum(found["dots"]) == len(counted) and found["curves"] == len(conditions)
 
     # One attempt: its segments, in the place and order in which the server told them.
@@ -233,14 +234,14 @@ def test_two_runs_are_drawn_with_their_shift_and_verdict(run_rouse, tmp_path, lo
 
 @needs_browser
 def test_hostile_names_stay_text(run_rouse, tmp_path, look):
-    lines = [{"condition": HOSTILE, "outcome": "ok", "ttft_ns": 50_000_000, "block": 1,
+    told = {"samples": {"at_ns": [-1, 5, 9], "totals": {HOSTILE: [0, 1, 2]}, "page_cache": []},
+            "null_reasons": {"samples.page_cache": HOSTILE},
+            "state_after": {"page_cache": {"value": 0.5, "proof": HOSTILE, "strip": [1, 0]}}}
+    lines = [{**told, "condition": HOSTILE, "outcome": "ok", "ttft_ns": 50_000_000, "block": 1,
               "position": 1, "counters": {HOSTILE: 3, "target_read_bytes": 5},
-              "samples": {"at_ns": [-1, 5, 9], "totals": {HOSTILE: [0, 1, 2]}, "page_cache": []},
-              "null_reasons": {"samples.page_cache": HOSTILE},
-              "state_after": {"page_cache": {"value": 0.5, "proof": HOSTILE, "strip": [1, 0]}},
               "warnings": [{"code": HOSTILE, "message": HOSTILE}]},
-             {"condition": HOSTILE, "outcome": "http_error", "outcome_detail": HOSTILE, "block": 2,
-              "position": 2, "marks_ns": {"end": 90_000_000}, HOSTILE: HOSTILE}]
+             {**told, "condition": HOSTILE, "outcome": "http_error", "outcome_detail": HOSTILE,
+              "block": 2, "position": 2, "marks_ns": {"end": 90_000_000}, HOSTILE: HOSTILE}]
     run = import_lines(run_rouse, tmp_path, lines, "hostile")
     with contextlib.closing(sqlite3.connect(tmp_path / "results.sqlite")) as store, store:
         store.execute("UPDATE runs SET name = ?, target = ?, model = ?, plan_toml = ?",

@@ -31,6 +31,8 @@ def hostile(run_rouse, tmp_path):
         json.dumps({"condition": name, "outcome": "ok" if i else "timeout", "block": i,
                     "ttft_ns": 10**8 + i if i else None, "api": HOSTILE,
                     "counters": {HOSTILE: 1},
+                    "samples": {"at_ns": [-5, 9], "page_cache": ["0", "9"],
+                                "totals": {"target_minor_faults": [0, 3], HOSTILE: [0, 1]}},
                     "state_before": {HOSTILE: {"value": HOSTILE, "proof": HOSTILE}},
                     "lanes": [{"name": HOSTILE, "start_ns": 0, "end_ns": 9}]}) + "\n"
         for i in range(7) for name in (HOSTILE, "模型")))
@@ -112,10 +114,11 @@ def test_trace_is_what_a_viewer_asks_for(run_rouse, request, tmp_path, data):
     for ends in flows.values():
         assert [phase for phase, _ in ends] == ["s", "f"] and ends[0][1] <= ends[1][1]
     assert all(times == sorted(times) for times in tracks.values())
+    sampled = {pid for pid, name in tracks if name == "target_minor_faults"}
+    assert sampled == {each["id"] for each in attempts if each["samples"]}
+    assert data == "quick" or len(sampled) == len(attempts)
     # The client's spans end at the first token: ns and us agree.
     if data == "quick":
-        sampled = {pid for pid, name in tracks if name == "target_minor_faults"}
-        assert sampled == {each["id"] for each in attempts if each["samples"]} != set()
         first = next(a for a in attempts if a["marks_ns"]["first_token"])
         ends = [round(end * 1000) for _, end in spans[(first["id"], 1)]]
         assert first["marks_ns"]["first_token"] in ends
