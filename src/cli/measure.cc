@@ -26,6 +26,7 @@
 #include "lab/plan_adapt.h"
 #include "lab/plan_schema.h"
 #include "lab/resume.h"
+#include "lab/sampler.h"
 #include "lab/schedule.h"
 #include "lab/storage_tiers.h"
 #include "lab/target.h"
@@ -399,6 +400,12 @@ bool MayBegin(const MeasureFlags& flags, const lab::Plan& plan, uint64_t seed) {
   return answer == 'y' || answer == 'Y';
 }
 
+// Null when the plan wants no samples.
+std::unique_ptr<lab::Sampler> SamplerOf(const lab::Plan& plan) {
+  if (plan.sample_every_ns == 0) return nullptr;
+  return lab::MakeSampler(os::ProcRoot::Real(), plan.sample_every_ns);
+}
+
 int Measure(const MeasureFlags& flags, const lab::Plan& plan, uint64_t seed,
             std::optional<int64_t> resume_run) {
   // Of runs that were killed with all that cleans up after them: they would disturb this one.
@@ -432,9 +439,7 @@ int Measure(const MeasureFlags& flags, const lab::Plan& plan, uint64_t seed,
     }
   }
   const lab::ExperimentEvents events = MakeEvents(plan, progress);
-  const std::unique_ptr<lab::Sampler> sampler =
-      plan.sample_every_ns > 0 ? lab::MakeSampler(os::ProcRoot::Real(), plan.sample_every_ns)
-                               : nullptr;
+  const std::unique_ptr<lab::Sampler> sampler = SamplerOf(plan);
   const Result<lab::ExperimentResult> result =
       lab::RunExperiment(plan, seed, *store,
                          {.target = **target,
