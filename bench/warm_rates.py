@@ -8,9 +8,10 @@
 All servers stand beside each other, loaded and idle; one is asked at a time, in seeded order within
 each round, and all get the same prompts as token numbers, new in every round (no prefix is reused):
 a short one of 12 tokens whose answer of 64 tokens gives TTFT and the decode rate (tokens after the
-first, by the client's clock), and a long one of 256 whose TTFT gives the prompt rate. llama-server
-stands in two forms, its best flags for an early token and its defaults, which rearrange (repack)
-weights; each figure is held against the better of the two. Both run the same engine.
+first, by the client's clock), and a long one of 256 whose TTFT gives the prompt rate. Both run the
+same engine, so each is held against the other with the same layout of the weights: as they are in
+the file (rouse's default, llama-server's best flags for an early token), and repacked for this
+processor (`rouse serve --repack on`, llama-server's default).
 """
 import argparse
 import contextlib
@@ -33,8 +34,11 @@ RESULTS = ROOT / "bench/results/warm_rates.jsonl"
 DOCS = ROOT / "docs/performance.md"
 BEGIN, END = "<!-- warm_rates: written by bench/warm_rates.py -->", "<!-- warm_rates: end -->"
 SHORT, LONG, ANSWER = 12, 256, 64  # tokens
-FIGURES = {"ttft_s": "TTFT, 12 tokens", "prompt_per_s": "prompt, 256 tokens",
-           "decode_per_s": "decode, 64 tokens"}
+FIGURES = {"ttft_s": ("TTFT, 12 tokens", "ms", 1e3),
+           "prompt_per_s": ("prompt, 256 tokens", "tokens/s", 1),
+           "decode_per_s": ("decode, 64 tokens", "tokens/s", 1)}
+LAYOUTS = {"as in the file": ("rouse", "llama-best"),
+           "repacked": ("rouse-repacked", "llama-default")}
 
 
 def tokens(rng: random.Random, count: int) -> list[int]:
@@ -80,11 +84,14 @@ def measure(port: int, short: list[int], long: list[int], answer: int) -> dict:
 
 def arms_of(model: Path) -> dict:
     """Name -> (command, version). The context holds the long prompt and its answer."""
-    found = {"rouse": rouse_arm(ROUSE, model)} | {arm.name: arm for arm in llama_arms(model)}
-    missing = [arm.missing for arm in found.values() if arm.missing]
-    if missing:
-        raise SystemExit(missing[0])
-    return {name: (arm.new, arm.version) for name, arm in found.items()}
+    ours = rouse_arm(ROUSE, model)
+    found = {"rouse": (ours.new, ours.version),
+             "rouse-repacked": ([*ours.new, "--repack", "on"], ours.version)}
+    for arm in llama_arms(model):
+        if arm.missing:
+            raise SystemExit(arm.missing)
+        found[arm.name] = (arm.new, arm.version)
+    return found
 
 
 @contextlib.contextmanager
@@ -123,30 +130,24 @@ def run_model(name: str, options, out) -> None:
 
 
 def table(rows: list[dict]) -> list[str]:
-    lines = ["| model | figure | rouse serve | llama-server, best start flags | llama-server, "
-             "default | rouse / better of the two |", "|---|---|---:|---:|---:|---|"]
+    lines = ["| model | weights | figure | rouse serve | llama-server | rouse / llama-server |",
+             "|---|---|---|---:|---:|---|"]
     attempts = [row for row in rows if row["kind"] == "attempt"]
     for model in dict.fromkeys(row["model"] for row in attempts):
-        for figure, title in FIGURES.items():
-            values = {arm: [row[figure] for row in attempts
-                            if (row["model"], row["arm"]) == (model, arm)]
-                      for arm in ("rouse", "llama-best", "llama-default")}
-            if None in values["rouse"]:
-                continue
-            middle = {arm: statistics.median(each) for arm, each in values.items()}
-            # A rate is better when higher, a time when lower; the ratio is of speeds in both.
-            time_like = figure == "ttft_s"
-            best = min(("llama-best", "llama-default"),
-                       key=lambda arm: middle[arm] if time_like else -middle[arm])
-            pair = (values["rouse"], values[best]) if time_like else (
-                values[best], values["rouse"])
-            estimate, low, high = paired.ratio(*pair)
-            interval = "" if low is None else f" ({low:.3f} to {high:.3f})"
-            def shown(arm, time_like=time_like, middle=middle):
-                return (f"{middle[arm] * 1e3:.1f} ms" if time_like else f"{middle[arm]:.1f} /s")
-            lines.append(f"| {MODEL_TITLES[model]} | {title} | {shown('rouse')} | "
-                         f"{shown('llama-best')} | {shown('llama-default')} | "
-                         f"{estimate:.3f}{interval} |")
+        for layout, pair in LAYOUTS.items():
+            for figure, (title, unit, factor) in FIGURES.items():
+                ours, theirs = ([row[figure] for row in attempts
+                                 if (row["model"], row["arm"]) == (model, arm)] for arm in pair)
+                if None in ours:
+                    continue
+                # Of speeds: a rate is better when higher, a time when lower.
+                estimate, low, high = paired.ratio(*(
+                    (ours, theirs) if figure == "ttft_s" else (theirs, ours)))
+                interval = "" if low is None else f" ({low:.3f} to {high:.3f})"
+                lines.append(
+                    f"| {MODEL_TITLES[model]} | {layout} | {title} | "
+                    f"{statistics.median(ours) * factor:.1f} {unit} | "
+                    f"{statistics.median(theirs) * factor:.1f} {unit} | {estimate:.3f}{interval} |")
     return lines
 
 
