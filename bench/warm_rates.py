@@ -7,8 +7,8 @@
 
 All servers stand beside each other, loaded and idle; one is asked at a time, in seeded order within
 each round, and all get the same prompts as token numbers, new in every round (no prefix is reused):
-a short one of 12 tokens whose answer of 64 tokens gives TTFT and the decode rate (tokens after the
-first, by the client's clock), and a long one of 256 whose TTFT gives the prompt rate. Both run the
+a short one of 12 tokens whose answer of 32 tokens gives TTFT and the decode rate (tokens after the
+first, by the client's clock), and a long one of 128 whose TTFT gives the prompt rate. Both run the
 same engine, so each is held against the other with the same layout of the weights: as they are in
 the file (rouse's default, llama-server's best flags for an early token), and repacked for this
 processor (`rouse serve --repack on`, llama-server's default).
@@ -33,10 +33,10 @@ from support.cold_start_report import MODEL_TITLES
 RESULTS = ROOT / "bench/results/warm_rates.jsonl"
 DOCS = ROOT / "docs/performance.md"
 BEGIN, END = "<!-- warm_rates: written by bench/warm_rates.py -->", "<!-- warm_rates: end -->"
-SHORT, LONG, ANSWER = 12, 256, 64  # tokens
+SHORT, LONG, ANSWER = 12, 128, 32  # tokens
 FIGURES = {"ttft_s": ("TTFT, 12 tokens", "ms", 1e3),
-           "prompt_per_s": ("prompt, 256 tokens", "tokens/s", 1),
-           "decode_per_s": ("decode, 64 tokens", "tokens/s", 1)}
+           "prompt_per_s": ("prompt, 128 tokens", "tokens/s", 1),
+           "decode_per_s": ("decode, 32 tokens", "tokens/s", 1)}
 LAYOUTS = {"as in the file": ("rouse", "llama-best"),
            "repacked": ("rouse-repacked", "llama-default")}
 
@@ -173,7 +173,7 @@ def parse() -> argparse.Namespace:
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--models", type=lambda text: text.split(","), default=list(MODELS),
                         help="of real, 1b, 3b")
-    parser.add_argument("--rounds", type=int, default=12)
+    parser.add_argument("--rounds", type=int, default=8)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--settle-s", type=float, default=10.0, help="pause after the loads")
     parser.add_argument("--beside", type=int, default=0, help="busy threads beside the servers")
