@@ -1,4 +1,4 @@
-"""What a warm `rouse serve` gives beside llama-server: time to first token, prompt and decode rates.
+"""What a warm `rouse serve` gives beside llama-server: first token, prompt and decode rates.
 
     ./dev bench warm_rates                           real model, 1B and 3B; about 15 minutes
     ./dev bench warm_rates --models real --rounds 5  less

@@ -1,6 +1,6 @@
 // How the threads of compute wait for each other where the engine was built without rouse's edits,
-// and so with OpenMP. They meet at hundreds of barriers a token, and OpenMP's runtime (libgomp) lets
-// a thread spin there for about 10 ms before it sleeps: harmless on idle cores, ruinous when
+// and so with OpenMP. They meet at hundreds of barriers a token, and OpenMP's runtime (libgomp)
+// lets a thread spin there for about 10 ms before it sleeps: harmless on idle cores, ruinous when
 // anything else runs, since the spinning thread keeps the core from the one that it waits for.
 // libgomp takes the limit from the environment only, when a process starts. With the edits the
 // engine's own threads wait by what happens (third_party/llama/edits/threads.toml).
