@@ -146,7 +146,7 @@ std::string LoadText(const LoadSummary& summary, const TerminalOptions& options)
     no_p90 = no_p90 || row.ttft.p90.value.kind == stats::Estimate::Kind::kNone;
   }
   std::string notes =
-      "last: the longest TTFT of a burst. neighbour: how much slower 0.1 ms of work every 10 ms "
+      "last: the longest TTFT of a burst. neighbour: how much slower 4.5 ms of work every 50 ms "
       "became while the request ran.";
   if (no_p90) notes += " A p90 needs more attempts.";
   if (failed > 0) notes += " " + std::to_string(failed) + " requests of bursts failed.";
