@@ -20,9 +20,35 @@ namespace rouse::cli {
 namespace {
 
 std::atomic<bool> interrupt_requested{false};
+std::atomic<bool> continued{false};        // after a stop (Ctrl-Z)
+std::atomic<bool> lines_are_shown{false};  // that a prompt must not be written behind
 
 void OnInterrupt(int /*signal*/) {
-  if (interrupt_requested.exchange(true)) _exit(130);
+  if (!interrupt_requested.exchange(true)) return;
+  if (lines_are_shown) [[maybe_unused]]
+    const ssize_t count = write(STDERR_FILENO, "\r\n", 2);
+  _exit(130);
+}
+
+void OnContinue(int /*signal*/) { continued = true; }
+
+// A terminal that takes the control sequences of a line that is replaced.
+bool IsLiveTerminal(int stream_fd) {
+  const char* const kind = std::getenv("TERM");
+  const bool dumb = kind == nullptr || std::string_view(kind) == "dumb" || kind[0] == '\0';
+  return isatty(stream_fd) == 1 && !dumb;
+}
+
+// Whether the terminal lays lines out anew when its width changes. Most do; it can't be asked.
+bool BreaksLinesAnew() {
+  const auto variable = [](const char* name) {
+    const char* const value = std::getenv(name);
+    return std::string_view(value == nullptr ? "" : value);
+  };
+  if (!variable("TMUX").empty()) return true;
+  if (!variable("XTERM_VERSION").empty()) return false;
+  const std::string_view kind = variable("TERM");
+  return kind != "linux" && !kind.starts_with("screen") && !kind.starts_with("vt");
 }
 
 // The long flags of `app`, for "did you mean".
@@ -112,34 +138,71 @@ report::TerminalOptions TerminalOf(const CommonFlags& flags, int stream_fd) {
 }
 
 Progress::Progress(const CommonFlags& flags)
-    : quiet_(flags.quiet), terminal_(isatty(STDERR_FILENO) == 1) {}
+    : quiet_(flags.quiet), terminal_(IsLiveTerminal(STDERR_FILENO)) {}
 
 Progress::~Progress() { Clear(); }
 
 void Progress::Update(std::string_view text) {
-  if (quiet_ || text == last_) return;
+  if (quiet_) return;
+  if (terminal_) return Show({FitText(text, TerminalColumns(STDERR_FILENO) - 1)});
+  const std::lock_guard lock(mutex_);
+  if (text == last_) return;
   last_ = text;
-  if (!terminal_) {
-    std::fprintf(stderr, "%.*s\n", static_cast<int>(text.size()), text.data());
-    return;
-  }
+  std::fprintf(stderr, "%.*s\n", static_cast<int>(text.size()), text.data());
+}
+
+void Progress::Show(const std::vector<std::string>& lines) {
+  if (!live() || lines.empty()) return;
+  const std::lock_guard lock(mutex_);
   const int columns = TerminalColumns(STDERR_FILENO);
-  std::fprintf(stderr, "\r\033[K%s", FitText(text, columns - 1).c_str());
+  if (lines == shown_ && columns == shown_columns_ && !continued.load()) return;
+  // Each line is written over the one before it, so that nothing is empty in between.
+  std::string out = Erasing();
+  for (size_t i = 0; i < lines.size(); ++i) {
+    out += (i == 0 ? "" : "\r\n") + lines[i] + (i + 1 < lines.size() ? "\033[K" : "\033[J");
+  }
+  std::fputs(out.c_str(), stderr);
   std::fflush(stderr);
-  shown_ = true;
+  shown_ = lines;
+  shown_columns_ = columns;
+  lines_are_shown = true;
+}
+
+// A terminal that has become narrower has broken the lines, where it does that.
+std::string Progress::Erasing() {
+  // After Ctrl-Z and fg others have written below.
+  if (continued.exchange(false)) shown_.clear();
+  if (shown_.empty()) return "\r";
+  const int columns = std::max(1, TerminalColumns(STDERR_FILENO));
+  int rows = 0;
+  for (const std::string& line : shown_) {
+    const int width = std::max(1, DisplayColumns(line));
+    const bool broken = columns < shown_columns_ && BreaksLinesAnew();
+    rows += broken ? (width + columns - 1) / columns : 1;
+  }
+  return rows == 1 ? "\r" : "\r\033[" + std::to_string(rows - 1) + "A";
 }
 
 void Progress::Line(std::string_view text) {
   if (quiet_) return;
   Clear();
-  std::fprintf(stderr, "%.*s\n", static_cast<int>(text.size()), text.data());
+  const std::lock_guard lock(mutex_);
+  if (!terminal_) {
+    std::fprintf(stderr, "%.*s\n", static_cast<int>(text.size()), text.data());
+    return;
+  }
+  const std::string wrapped =
+      WrapText(text, {.columns = TerminalColumns(STDERR_FILENO), .indent = 0, .hanging = 2});
+  std::fputs(wrapped.c_str(), stderr);
 }
 
 void Progress::Clear() {
-  if (!shown_) return;
-  std::fputs("\r\033[K", stderr);
+  const std::lock_guard lock(mutex_);
+  if (shown_.empty()) return;
+  std::fputs((Erasing() + "\033[J").c_str(), stderr);
   std::fflush(stderr);
-  shown_ = false;
+  shown_.clear();
+  lines_are_shown = false;
 }
 
 void InstallInterruptHandler() {
@@ -148,6 +211,9 @@ void InstallInterruptHandler() {
   sigemptyset(&action.sa_mask);
   sigaction(SIGINT, &action, nullptr);
   sigaction(SIGTERM, &action, nullptr);
+  action.sa_handler = OnContinue;
+  action.sa_flags = SA_RESTART;
+  sigaction(SIGCONT, &action, nullptr);
 }
 
 const std::atomic<bool>& InterruptRequested() { return interrupt_requested; }

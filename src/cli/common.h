@@ -4,9 +4,11 @@
 
 #include <CLI/CLI.hpp>
 #include <atomic>
+#include <mutex>
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "base/error.h"
 #include "report/terminal.h"
@@ -39,7 +41,8 @@ int TerminalColumns(int stream_fd);
 // colour, and block characters where the locale is UTF-8.
 report::TerminalOptions TerminalOf(const CommonFlags& flags, int stream_fd);
 
-// Progress and remarks go to stderr: one line, replaced in place on a terminal, else a plain line.
+// Progress and remarks go to stderr: lines that are replaced in place on a terminal, else plain
+// ones. Safe from any thread.
 class Progress {
  public:
   explicit Progress(const CommonFlags& flags);
@@ -49,15 +52,24 @@ class Progress {
 
   // A state that replaces the one before it ("block 2 of 6, page cache cold, 14 s left").
   void Update(std::string_view text);
+  // Whether lines can be replaced: a terminal, and not one that takes no control sequences.
+  bool live() const { return terminal_ && !quiet_; }
+  // Lines that replace those before them, in one write; nothing where that can't be. None of them
+  // may be as wide as the terminal.
+  void Show(const std::vector<std::string>& lines);
   // A line that stays.
   void Line(std::string_view text);
   // Takes the current state off the terminal.
   void Clear();
 
  private:
+  std::string Erasing();  // moves to the first shown line; with mutex_ held
+
   bool quiet_;
   bool terminal_;
-  bool shown_ = false;
+  std::mutex mutex_;
+  std::vector<std::string> shown_;
+  int shown_columns_ = 0;  // of the terminal then
   std::string last_;
 };
 

@@ -16,6 +16,7 @@
 #include "cli/commands.h"
 #include "cli/common.h"
 #include "cli/measure_out.h"
+#include "cli/run_view.h"
 #include "cli/whole_file.h"
 #include "engine/engine.h"
 #include "lab/calibration.h"
@@ -266,23 +267,7 @@ std::map<std::string, std::string> EngineFacts() {
           {"engine_cpu_features", features}};
 }
 
-std::string AttemptLine(const results::Attempt& attempt, const lab::Progress& progress) {
-  std::string line = "[" + std::to_string(progress.done) + "/" + std::to_string(progress.total) +
-                     "] " + report::FitText(attempt.condition, 40) + ": ";
-  if (attempt.ttft_ns) {
-    line += "TTFT " + FormatDuration(*attempt.ttft_ns);
-    if (attempt.outcome != results::Outcome::kOk) line += ", ";
-  }
-  if (attempt.outcome != results::Outcome::kOk) {
-    line +=
-        std::string(results::OutcomeName(attempt.outcome)) + " (" +
-        report::FitText(attempt.outcome_detail.substr(0, attempt.outcome_detail.find('\n')), 200) +
-        ")";
-  }
-  return line + ", " + FormatDuration(progress.eta_ns) + " left";
-}
-
-lab::ExperimentEvents MakeEvents(const lab::Plan& plan, Progress& progress) {
+lab::ExperimentEvents MakeEvents(const lab::Plan& plan, Progress& progress, RunView& view) {
   lab::ExperimentEvents events;
   events.interrupt = &InterruptRequested();
   events.on_start = [&plan, &progress](const results::Run& run) {
@@ -296,15 +281,9 @@ lab::ExperimentEvents MakeEvents(const lab::Plan& plan, Progress& progress) {
     const std::string jitter = lab::JitterWarning(run.calibration, run.hypotheses);
     if (!jitter.empty()) progress.Line(jitter);
   };
-  // Steps go by too fast to be lines of a log; attempts are.
-  if (isatty(STDERR_FILENO) == 1) {
-    events.on_step = [&progress](const lab::Progress& now) {
-      progress.Update("[" + std::to_string(now.done) + "/" + std::to_string(now.total) + "] " +
-                      now.doing + ", " + FormatDuration(now.eta_ns) + " left");
-    };
-  }
-  events.on_attempt = [&progress](const results::Attempt& attempt, const lab::Progress& now) {
-    if (!attempt.prime) progress.Update(AttemptLine(attempt, now));
+  events.on_step = [&view](const lab::Progress& now) { view.OnStep(now); };
+  events.on_attempt = [&view](const results::Attempt& attempt, const lab::Progress& now) {
+    view.OnAttempt(attempt, now);
   };
   return events;
 }
@@ -438,7 +417,8 @@ int Measure(const MeasureFlags& flags, const lab::Plan& plan, uint64_t seed,
       return Fail(tiers.error());
     }
   }
-  const lab::ExperimentEvents events = MakeEvents(plan, progress);
+  auto view = std::make_optional<RunView>(flags.common, progress);
+  const lab::ExperimentEvents events = MakeEvents(plan, progress, *view);
   const std::unique_ptr<lab::Sampler> sampler = SamplerOf(plan);
   const Result<lab::ExperimentResult> result =
       lab::RunExperiment(plan, seed, *store,
@@ -452,7 +432,7 @@ int Measure(const MeasureFlags& flags, const lab::Plan& plan, uint64_t seed,
                           .loads = &lab::RealLoadMaker(),
                           .sampler = sampler.get()},
                          events);
-  progress.Clear();
+  view.reset();
   if (!result.ok()) return Fail(result.error());
   Print(flags, *result, *path);
   if (!flags.html_file.empty()) {

@@ -367,6 +367,7 @@ class Runner {
       attempt_ = End(died ? Outcome::kTargetExited : Outcome::kStateNotReached, preparation_.why);
       return false;
     }
+    if (context_.on_request) context_.on_request();
     if (!WaitForQuiet(context_.states, kQuietLimitNs)) {
       attempt_.warnings.push_back(
           {"not_quiet", "the server was still busy 2 s after its state had been set"});

@@ -34,6 +34,8 @@ struct AttemptContext {
   std::function<MachineClocks()> clocks = {};
   // Right before an idle time of so many ns; the last thing before it that may take time.
   std::function<void(int64_t)> on_idle = {};
+  // Before the wait for quiet that comes before the request, or before its idle time.
+  std::function<void()> on_request = {};
 };
 
 // The request of this plan to this target with this setup.

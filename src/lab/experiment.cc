@@ -172,8 +172,9 @@ class Experiment {
     return ticks.ok() && *ticks == left.tool_start_ticks;
   }
 
-  void Say(const std::string& step) {
+  void Say(const std::string& step, bool request = false) {
     progress_.step = step;
+    progress_.request = request;
     progress_.doing = progress_.condition.empty() ? step : progress_.condition + ": " + step;
     if (events_.on_step) events_.on_step(progress_);
   }
@@ -310,6 +311,7 @@ class Experiment {
       const Status told = TellStore(scheduled);
       static_cast<void>(told.ok());
     };
+    context.on_request = [&] { Say("the request: waiting for its first token", true); };
     const MonoTime from = parts_.clock.Now();
     Attempt attempt = RunAttempt(context, scheduled);
     progress_.until_wall_ns.reset();

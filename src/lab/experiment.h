@@ -30,6 +30,8 @@ struct Progress {
   int64_t total = 0;
   int64_t eta_ns = 0;
   std::optional<int64_t> until_wall_ns;  // the end of the idle time that it is in
+  // The request comes next: until the next report nothing beside it should use the machine.
+  bool request = false;
 };
 
 struct ExperimentEvents {

@@ -88,7 +88,8 @@ class Builder {
 
  private:
   MonoTime In(int64_t limit_ns) const { return context_.clock.Now() + limit_ns; }
-  void Say(const std::string& what) const {
+  void Say(std::string what, std::optional<Layer> layer = {}) const {
+    if (layer) what += " (" + Name(*layer) + " = " + condition_.Value(*layer) + ")";
     if (context_.on_step) context_.on_step(what);
   }
 
@@ -142,7 +143,7 @@ class Builder {
     const bool wrong_launch =
         context_.running_args != condition_.target_args || context_.running_path != condition_.path;
     if (IsNew(condition_) || (wrong_launch && context_.target.Alive())) {
-      Say("ending the server");
+      Say("ending the server", Layer::kProcess);
       const Status stopped = context_.target.Stop(In(kStopLimitNs));
       if (!stopped.ok()) return "the old server did not end: " + stopped.error().message();
     }
@@ -187,10 +188,10 @@ class Builder {
     const std::string& wanted = condition_.Value(Layer::kModel);
     if (state->model_loaded && ModelWord(*state) == wanted) return std::nullopt;
     if (wanted == "asleep") return PutToSleep(*state);
-    Say(IsLoaded(condition_) ? "loading the model" : "unloading the model");
-    const Status done = IsLoaded(condition_)
-                            ? context_.target.LoadModel(In(context_.plan.timeout_ns))
-                            : context_.target.UnloadModel(In(kLayerLimitNs));
+    Say(IsLoaded(condition_) ? "loading the model" : "unloading the model", Layer::kModel);
+    Target& target = context_.target;
+    const Status done = IsLoaded(condition_) ? target.LoadModel(In(context_.plan.timeout_ns))
+                                             : target.UnloadModel(In(kLayerLimitNs));
     return done.ok() ? Why() : Why(done.error().message());
   }
 
@@ -202,7 +203,7 @@ class Builder {
       if (!loaded.ok()) return loaded.error().message();
     }
     if (const Why why = PrimeOther(nullptr)) return why;
-    Say("putting the model to sleep");
+    Say("putting the model to sleep", Layer::kModel);
     const Status asleep = context_.target.SleepModel(In(kLayerLimitNs));
     return asleep.ok() ? Why() : Why(asleep.error().message());
   }
@@ -215,14 +216,14 @@ class Builder {
     if (wanted == kLockedPages) return LockPages(file);
     context_.page_lock.reset();
     if (share < 1) {
-      Say("dropping the file from the page cache");
+      Say("dropping the file from the page cache", Layer::kPageCache);
       if (const Why why = EvictWithin(file)) return why;
     }
     if (share == 0) return std::nullopt;
     const Result<PageCache::Share> now = context_.page_cache.Read(file, share);
     if (!now.ok()) return std::nullopt;  // the proof says what is missing
     if (now->leading_ratio >= 1) return std::nullopt;
-    Say("bringing the file into the page cache");
+    Say("bringing the file into the page cache", Layer::kPageCache);
     const Status warmed = context_.page_cache.Warm(file, share);
     return warmed.ok() ? Why() : Why("cannot warm the page cache: " + warmed.error().message());
   }
@@ -231,7 +232,7 @@ class Builder {
   Why LockPages(const std::string& file) {
     if (context_.page_lock != nullptr && context_.locked_file == file) return std::nullopt;
     context_.page_lock.reset();
-    Say("locking the file's pages");
+    Say("locking the file's pages", Layer::kPageCache);
     Result<std::unique_ptr<PageLock>> locked = context_.page_cache.Lock(file);
     if (!locked.ok()) return "cannot lock the file's pages: " + locked.error().message();
     context_.page_lock = *std::move(locked);
@@ -243,7 +244,7 @@ class Builder {
   Why CompileCacheLayer() {
     const CompileCache* const cache = context_.target.compile_cache();
     if (cache == nullptr || condition_.Value(Layer::kCompileCache) != "empty") return std::nullopt;
-    Say("emptying the compile cache");
+    Say("emptying the compile cache", Layer::kCompileCache);
     const Status emptied = cache->Empty();
     return emptied.ok() ? Why() : Why(emptied.error().message());
   }
@@ -264,7 +265,7 @@ class Builder {
   // and starts threads. With a salt of its own the primer tells what the template puts before it.
   Why Primers() {
     if (IsNew(condition_) || !IsLoaded(condition_)) return std::nullopt;
-    Say("sending the primer");
+    Say("sending the primer", Layer::kPrefixCache);
     if (condition_.Value(Layer::kPrefixCache) == "hit") return PrimeHit();
     if (const Why why = PrimeEmpty()) return why;
     const Status forgotten = context_.target.ForgetPrefixes(In(kLayerLimitNs));
