@@ -418,7 +418,6 @@ int Measure(const MeasureFlags& flags, const lab::Plan& plan, uint64_t seed,
     }
   }
   auto view = std::make_optional<RunView>(flags.common, progress);
-  const lab::ExperimentEvents events = MakeEvents(plan, progress, *view);
   const std::unique_ptr<lab::Sampler> sampler = SamplerOf(plan);
   const Result<lab::ExperimentResult> result =
       lab::RunExperiment(plan, seed, *store,
@@ -431,7 +430,7 @@ int Measure(const MeasureFlags& flags, const lab::Plan& plan, uint64_t seed,
                           .resume_run = resume_run,
                           .loads = &lab::RealLoadMaker(),
                           .sampler = sampler.get()},
-                         events);
+                         MakeEvents(plan, progress, *view));
   view.reset();
   if (!result.ok()) return Fail(result.error());
   Print(flags, *result, *path);

@@ -92,7 +92,6 @@ class Builder {
     if (layer) what += " (" + Name(*layer) + " = " + condition_.Value(*layer) + ")";
     if (context_.on_step) context_.on_step(what);
   }
-
   // Where the model's file lies is decided before anything looks at it.
   Why Path() {
     Status used = context_.target.UseModelFile("");
