@@ -16,6 +16,7 @@
 #include "cli/commands.h"
 #include "cli/common.h"
 #include "cli/measure_out.h"
+#include "cli/measure_verify.h"
 #include "cli/run_view.h"
 #include "cli/whole_file.h"
 #include "engine/engine.h"
@@ -31,12 +32,14 @@
 #include "lab/schedule.h"
 #include "lab/storage_tiers.h"
 #include "lab/target.h"
+#include "lab/verify.h"
 #include "models/catalog.h"
 #include "os/process.h"
 #include "report/comparison.h"
 #include "report/html.h"
 #include "report/json.h"
 #include "report/terminal.h"
+#include "report/verify_text.h"
 #include "results/store.h"
 
 namespace rouse::cli {
@@ -122,8 +125,8 @@ void AddFlags(CLI::App& app, MeasureFlags& flags) {
   app.footer(
       "Every state is set and read back before its request; what was not reached is said.\n"
       "Ctrl-C keeps what was measured. Exit status: 0 done (hypotheses adopted), 1 a hypothesis\n"
-      "was rejected, 4 one is undecided, 2 the plan or a flag is at fault, 3 the model, target or\n"
-      "database is, 130 interrupted.\n\n"
+      "was rejected (or a case of --preset verify failed), 4 one is undecided, 2 the plan or a\n"
+      "flag is at fault, 3 the model, target or database is, 130 interrupted.\n\n"
       "Example: rouse measure --preset quick --repeat 10 --seed 42\n"
       "         rouse measure --target http://127.0.0.1:8080 --only warm --only 'prefix hit'\n"
       "         rouse measure --preset idle --require-ttft 500ms --resume    (each evening)");
@@ -246,6 +249,11 @@ int ShowDryRun(const MeasureFlags& flags, const lab::AdaptedPlan& adapted, uint6
                   .left_out = adapted.left_out};
   run.eta_ns = lab::EstimateRunNs(plan, run.schedule, ModelBytes(plan));
   run.effects = lab::SmallestEffects(plan, StoredPilot(flags, plan), *spread);
+  if (plan.verify) {
+    const std::vector<results::VerificationCase> cases = lab::PlanCases(plan, adapted.left_out);
+    run.cases_json = report::VerificationJson(cases);
+    run.cases_text = report::RenderCasesToCome(cases, TerminalOf(flags.common, STDOUT_FILENO));
+  }
   const std::string text =
       flags.common.json ? lab::ScheduleJson(plan, run) : lab::ScheduleText(plan, run);
   std::fputs(text.c_str(), stdout);
@@ -288,8 +296,9 @@ lab::ExperimentEvents MakeEvents(const lab::Plan& plan, Progress& progress, RunV
   return events;
 }
 
-// 0, 1 or 4 as the hypotheses came out.
+// 0, 1 or 4 as the hypotheses came out, and the cases where there are any.
 int VerdictStatus(const lab::ExperimentResult& result) {
+  if (!result.run.verification.empty()) return VerificationStatus(result.run);
   if (result.run.hypotheses.empty()) return 0;
   const auto judged = report::JudgeHypotheses(result.run, result.attempts);
   if (!judged.ok()) return Fail(judged.error());
@@ -385,8 +394,9 @@ std::unique_ptr<lab::Sampler> SamplerOf(const lab::Plan& plan) {
   return lab::MakeSampler(os::ProcRoot::Real(), plan.sample_every_ns);
 }
 
-int Measure(const MeasureFlags& flags, const lab::Plan& plan, uint64_t seed,
+int Measure(const MeasureFlags& flags, const lab::AdaptedPlan& adapted, uint64_t seed,
             std::optional<int64_t> resume_run) {
+  const lab::Plan& plan = adapted.plan;
   // Of runs that were killed with all that cleans up after them: they would disturb this one.
   for (const std::string& each : lab::RemoveLeftovers()) {
     std::fprintf(stderr, "Removed what a killed rouse had left: %s\n", each.c_str());
@@ -429,7 +439,10 @@ int Measure(const MeasureFlags& flags, const lab::Plan& plan, uint64_t seed,
                           .calibrate = true,
                           .resume_run = resume_run,
                           .loads = &lab::RealLoadMaker(),
-                          .sampler = sampler.get()},
+                          .sampler = sampler.get(),
+                          .cases = plan.verify ? lab::PlanCases(plan, adapted.left_out)
+                                               : std::vector<results::VerificationCase>(),
+                          .after_attempts = VerifyAfterAttempts(plan, **target, *store, progress)},
                          MakeEvents(plan, progress, *view));
   view.reset();
   if (!result.ok()) return Fail(result.error());
@@ -489,7 +502,7 @@ int RunMeasure(int argc, const char* const* argv) {
   if (!MayBegin(flags, *plan, seed)) {
     return Fail(Error(ErrorCode::kInterrupted, "nothing was begun; --yes begins without asking"));
   }
-  return Measure(flags, *plan, seed, run_id);
+  return Measure(flags, *adapted, seed, run_id);
 }
 
 }  // namespace rouse::cli

@@ -162,6 +162,7 @@ std::string ScheduleJson(const Plan& plan, const DryRun& run) {
     json["left_out"].push_back(
         {{each.hypothesis ? "hypothesis" : "condition", each.name}, {"reason", each.reason}});
   }
+  if (!run.cases_json.empty()) json["verification"] = Json::parse(run.cases_json);
   return json.dump(1, ' ', false, Json::error_handler_t::replace) + "\n";
 }
 
@@ -193,6 +194,7 @@ std::string ScheduleText(const Plan& plan, const DryRun& run) {
            Padded(std::to_string(*attempt.position), 8) + "  " + Padded(condition.name, width) +
            "  " + FormatDuration(condition.idle_ns.value_or(0)) + "\n";
   }
+  if (!run.cases_text.empty()) out += "\nAfter these attempts:\n" + run.cases_text;
   return out + "\nNothing was run.\n";
 }
 

@@ -54,7 +54,8 @@ class Experiment {
     }
     if (events_.on_start) events_.on_start(result_.run);
     session_from_ = parts_.clock.Now();
-    const Status attempts = RunAll();
+    Status attempts = RunAll();
+    if (attempts.ok()) attempts = RunAfter();
     // Stopped before the run is closed: a server must not outlive its run.
     const Status stopped = parts_.target.Stop(parts_.clock.Now() + kStopLimitNs);
     result_.run.status = !attempts.ok() || !result_.failure.empty() ? "failed"
@@ -62,8 +63,8 @@ class Experiment {
                          : !result_.paused.empty()                  ? "paused"
                                                                     : "complete";
     const Status finished = store_.FinishRun(*result_.run.id, result_.run.status);
-    for (const Status* const status : {&attempts, &finished, &stopped}) {
-      if (!status->ok()) return status->error();
+    for (const Status& status : {attempts, finished, stopped}) {
+      if (!status.ok()) return status.error();
     }
     ASSIGN_OR_RETURN(result_.run, store_.LoadRun(*result_.run.id));
     return std::move(result_);
@@ -87,6 +88,7 @@ class Experiment {
     run.conditions = ConditionRows(plan_);
     run.hypotheses = plan_.hypotheses;
     run.require_ttft_ns = plan_.require_ttft_ns;
+    run.verification = parts_.cases;
     Say("reading the environment");
     run.environment = ReadEnvironment(os::ProcRoot::Real(), parts_.target.model_file());
     for (const auto& [name, value] : parts_.environment) run.environment[name] = value;
@@ -181,14 +183,14 @@ class Experiment {
 
   // For whoever looks on, and for the one who goes on after a crash. Before an attempt and before
   // its idle time only: it waits for the disk.
-  Status TellStore(const ScheduledAttempt& scheduled) {
+  Status TellStore(std::optional<int64_t> position) {
     results::RunProgress now;
     now.updated_wall_ns = WallNowNs();
     now.boot_id = clocks_.boot_id;
     now.tool_pid = getpid();
     now.tool_start_ticks =
         os::ProcessStartTicks(getpid()).ok() ? *os::ProcessStartTicks(getpid()) : 0;
-    now.position = scheduled.position;
+    now.position = position;
     now.done = progress_.done;
     now.total = progress_.total;
     now.condition = progress_.condition;
@@ -272,6 +274,19 @@ class Experiment {
     return {};
   }
 
+  Status RunAfter() {
+    if (!parts_.after_attempts) return {};
+    if (result_.interrupted || !result_.paused.empty() || !result_.failure.empty()) return {};
+    progress_.condition.clear();
+    progress_.eta_ns = 0;
+    return parts_.after_attempts(result_, [this](const std::string& step) {
+      Say(step);
+      // A store that fails here fails again at the end of the step, and is told then.
+      const Status told = TellStore({});
+      static_cast<void>(told.ok());
+    });
+  }
+
   bool IsFinished(const ScheduledAttempt& scheduled) const {
     return scheduled.position && finished_.contains(*scheduled.position);
   }
@@ -303,12 +318,12 @@ class Experiment {
     progress_.condition = condition.name;
     progress_.eta_ns = Eta(i);
     Say(scheduled.prime ? "unmeasured first attempt" : "preparing");
-    RETURN_IF_ERROR(TellStore(scheduled));
+    RETURN_IF_ERROR(TellStore(scheduled.position));
     context.on_idle = [&](int64_t idle_ns) {
       progress_.until_wall_ns = WallNowNs() + idle_ns;
       Say("idle for " + FormatDuration(idle_ns) + ", without any contact");
       // A store that fails here fails again when the attempt is stored, and is told then.
-      const Status told = TellStore(scheduled);
+      const Status told = TellStore(scheduled.position);
       static_cast<void>(told.ok());
     };
     context.on_request = [&] { Say("the request: waiting for its first token", true); };

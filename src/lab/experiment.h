@@ -43,6 +43,24 @@ struct ExperimentEvents {
   const std::atomic<bool>* interrupt = nullptr;
 };
 
+struct ExperimentResult {
+  results::Run run;
+  std::vector<results::Attempt> attempts;  // the prime included
+  bool interrupted = false;
+  std::string why_interrupted;  // when it was not the user: the machine suspends again and again
+  // Not "": the plan's session was used up before the run was complete; why and how much is left.
+  std::string paused;
+  // The target could not be brought up at all: its first failure, with its last words. What was
+  // measured until then is stored.
+  std::string failure;
+};
+
+// What a run does after its last attempt and before it is closed. Whoever looks on is told what
+// `step` is called with. Sets `interrupted` or `failure` as the attempts would; its errors are the
+// store's, as RunExperiment's are.
+using AfterAttempts = std::function<Status(ExperimentResult& result,
+                                           const std::function<void(const std::string&)>& step)>;
+
 // What stands behind the seams; tests give fakes.
 struct ExperimentParts {
   Target& target;
@@ -60,20 +78,11 @@ struct ExperimentParts {
   LoadMaker* loads = nullptr;
   // Samples each attempt while it runs; null: none is.
   Sampler* sampler = nullptr;
+  // Of a plan with `verify = true`, as they are stored with a new run (lab/verify.h).
+  std::vector<results::VerificationCase> cases = {};
+  AfterAttempts after_attempts = {};
   // Boot, suspended time and wall clock; read after each attempt. Tests script it.
   std::function<MachineClocks()> clocks = [] { return ReadMachineClocks(os::ProcRoot::Real()); };
-};
-
-struct ExperimentResult {
-  results::Run run;
-  std::vector<results::Attempt> attempts;  // the prime included
-  bool interrupted = false;
-  std::string why_interrupted;  // when it was not the user: the machine suspends again and again
-  // Not "": the plan's session was used up before the run was complete; why and how much is left.
-  std::string paused;
-  // The target could not be brought up at all: its first failure, with its last words. What was
-  // measured until then is stored.
-  std::string failure;
 };
 
 // Runs the plan and stores everything; the target is stopped at the end. Errors are the store's:

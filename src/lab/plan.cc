@@ -327,6 +327,7 @@ std::string CanonicalPlan(const Plan& plan) {
   if (plan.sample_every_ns != Plan().sample_every_ns) {
     out += "sample_every = " + Nanoseconds(plan.sample_every_ns) + "\n";
   }
+  if (plan.verify) out += "verify = true\n";
   if (plan.require_ttft_ns) {
     out += "require_ttft = " + Nanoseconds(*plan.require_ttft_ns) + "\n";
   }

@@ -66,6 +66,7 @@ struct Plan {
   bool keep_answer = false;  // store the answers' text, not only its hash
   // How often an attempt is sampled (lab/sampler.h); 0: not at all.
   int64_t sample_every_ns = 20'000'000;
+  bool verify = false;  // after the attempts, the cases of lab/verify.h
   // The TTFT that must hold after every idle time (stats/claim.h).
   std::optional<int64_t> require_ttft_ns;
   // A run pauses before a block that would not end within this time since it was begun or resumed.

@@ -88,7 +88,7 @@ Status SetSalt(const KeyValue& value, const Place& /*place*/, Plan& plan) {
   return {};
 }
 
-const std::array<Key<Plan>, 12> kExperimentKeys{{
+const std::array<Key<Plan>, 13> kExperimentKeys{{
     {{.name = "name",
       .type = KeyType::kName,
       .meaning = "name of the run",
@@ -138,6 +138,12 @@ const std::array<Key<Plan>, 12> kExperimentKeys{{
       .meaning = "faults, reads, pressure and page cache are sampled so often during an attempt; "
                  "\"0s\": not at all"},
      SetSampling},
+    {{.name = "verify",
+      .type = KeyType::kBoolean,
+      .meaning =
+          "after the attempts, make faults: the server has to refuse clearly, come back, and "
+          "lose nothing; the hypotheses are the benefit that has to be seen as well"},
+     Flag<&Plan::verify>},
     {{.name = "require_ttft",
       .type = KeyType::kDuration,
       .expected = "a duration such as \"500ms\"",

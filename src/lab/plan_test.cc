@@ -52,6 +52,7 @@ const std::vector<BadPlan> kBadPlans = {
     {"[experiment]\nname = \"x\"\nrepeats = 3\n",
      "plan.toml:3: unknown key \"repeats\" in [experiment] (did you mean \"repeat\"?); expected "
      "name, repeat, seed, prompt, max_tokens, timeout, sentinel, salt, keep_answer, sample_every, "
+     "verify, "
      "require_ttft, "
      "session"},
     {"[experiment]\nname = \"x\"\nrepeat = 0\n",
@@ -568,7 +569,7 @@ TEST(Presets, AreAllValidPlansAndFoundByName) {
   EXPECT_EQ(FindPreset("quik").error().message(),
             "unknown preset \"quik\" (did you mean \"quick\"?); there are: quick, layers, idle, "
             "storage, prompt, "
-            "load, kv");
+            "load, kv, verify");
 }
 
 TEST(Presets, QuickIsTheLadderOfOneLayerAStep) {

@@ -52,6 +52,10 @@ struct DryRun {
   int64_t eta_ns = 0;
   std::vector<SmallestEffect> effects;
   std::vector<LeftOut> left_out;  // of a preset, on this target
+  // The cases of a plan with `verify = true`, as JSON and for people; "" for others. The caller's:
+  // how cases are told stands in report/verify_text.h, above this folder.
+  std::string cases_json = {};
+  std::string cases_text = {};
 };
 
 // `rouse.schedule/1` as JSON, and the same for people (states, how each is set and proved, the

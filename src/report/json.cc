@@ -12,6 +12,7 @@
 #include "report/prompt_summary.h"
 #include "report/run_checks.h"
 #include "report/tiers.h"
+#include "report/verify_text.h"
 #include "results/json.h"
 #include "results/metrics.h"
 #include "stats/sequence.h"
@@ -414,6 +415,7 @@ std::string ReportJson(const Run& run, const std::vector<results::Attempt>& atte
   }
   out["hypotheses"] = HypothesesJson(run, attempts);
   out["requirement"] = Json::parse(ClaimJson(run, attempts));
+  out["verification"] = Json::parse(VerificationJson(run.verification));
   out["tiers"] = Json::parse(TiersJson(run, attempts));
   out["primes"] = std::count_if(attempts.begin(), attempts.end(),
                                 [](const results::Attempt& attempt) { return attempt.prime; });

@@ -22,6 +22,7 @@
 #include "report/terminal_contrast.h"
 #include "report/terminal_table.h"
 #include "report/tiers.h"
+#include "report/verify_text.h"
 #include "report/words.h"
 
 namespace rouse::report {
@@ -332,6 +333,7 @@ std::string RenderRun(const results::Run& run, std::span<const Attempt> attempts
   }
   if (!run.hypotheses.empty()) out += Hypotheses(judged, options);
   out += RenderClaim(run, attempts, options.columns);
+  out += RenderVerification(run.verification, options);
   out += RenderTiers(run, attempts, options.columns);
   out += Failures(attempts, options.columns);
   out += Warnings(run, attempts, options.columns);

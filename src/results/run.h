@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "results/attempt.h"
+#include "results/verification.h"
 
 namespace rouse::results {
 
@@ -79,6 +80,7 @@ struct Run {
   std::vector<CalibrationRow> calibration;
   // The TTFT that was wanted after each idle time, declared before the first attempt.
   std::optional<int64_t> require_ttft_ns;
+  std::vector<VerificationCase> verification;  // of a plan with `verify = true`, else empty
 };
 
 }  // namespace rouse::results

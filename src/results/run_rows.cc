@@ -78,6 +78,20 @@ Status InsertCalibration(Database& database, int64_t id, const Run& run) {
   return {};
 }
 
+Status InsertVerification(Database& database, int64_t id, const Run& run) {
+  ASSIGN_OR_RETURN(Statement* const insert,
+                   database.Prepare("INSERT INTO verification_cases VALUES "
+                                    "(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"));
+  int64_t ordinal = 0;
+  for (const VerificationCase& row : run.verification) {
+    insert->Bind(id).Bind(ordinal++).Bind(row.name).Bind(CaseKindName(row.kind)).Bind(row.does);
+    insert->Bind(row.expects).Bind(row.nothing_lost).Bind(row.bound_ns);
+    insert->Bind(CaseStatusName(row.status)).Bind(row.detail);
+    RETURN_IF_ERROR(insert->Bind(row.took_ns).Run());
+  }
+  return {};
+}
+
 Status ReadConditions(Database& database, int64_t id, Run& run) {
   ASSIGN_OR_RETURN(Statement* const select,
                    database.Prepare("SELECT name, base, changed, compound, idle_ns "
@@ -163,6 +177,35 @@ Status ReadSmallParts(Database& database, int64_t id, Run& run) {
   }
 }
 
+Status ReadVerification(Database& database, int64_t id, Run& run) {
+  ASSIGN_OR_RETURN(Statement* const select,
+                   database.Prepare("SELECT name, kind, does, expects, nothing_lost, bound_ns, "
+                                    "status, detail, took_ns FROM verification_cases "
+                                    "WHERE run = ? ORDER BY ordinal"));
+  select->Bind(id);
+  while (true) {
+    ASSIGN_OR_RETURN(const bool row, select->Step());
+    if (!row) return {};
+    const std::optional<CaseKind> kind = CaseKindFromName(select->Text(1));
+    const std::optional<CaseStatus> status = CaseStatusFromName(select->Text(6));
+    if (!kind || !status) {
+      return Error(ErrorCode::kCorrupt, "a case of run " + std::to_string(id) + " in " +
+                                            database.path() + " has kind \"" + select->Text(1) +
+                                            "\" and status \"" + select->Text(6) +
+                                            "\", which this version does not know");
+    }
+    run.verification.push_back({.name = select->Text(0),
+                                .kind = *kind,
+                                .does = select->Text(2),
+                                .expects = select->Text(3),
+                                .nothing_lost = select->Text(4),
+                                .bound_ns = select->Int(5),
+                                .status = *status,
+                                .detail = select->Text(7),
+                                .took_ns = select->OptionalInt(8)});
+  }
+}
+
 }  // namespace
 
 Result<int64_t> InsertRunRow(Database& database, const Run& run) {
@@ -195,7 +238,7 @@ Status UpdateRunRow(Database& database, int64_t id, const Run& run) {
 
 Status ReplaceRunParts(Database& database, int64_t id, const Run& run) {
   for (const char* const table : {"run_environment", "conditions", "condition_states", "hypotheses",
-                                  "hypothesis_guards", "calibrations"}) {
+                                  "hypothesis_guards", "calibrations", "verification_cases"}) {
     ASSIGN_OR_RETURN(Statement* const remove,
                      database.Prepare(std::string("DELETE FROM ") + table + " WHERE run = ?"));
     RETURN_IF_ERROR(remove->Bind(id).Run());
@@ -203,7 +246,8 @@ Status ReplaceRunParts(Database& database, int64_t id, const Run& run) {
   RETURN_IF_ERROR(InsertEnvironment(database, id, run));
   RETURN_IF_ERROR(InsertConditions(database, id, run));
   RETURN_IF_ERROR(InsertHypotheses(database, id, run));
-  return InsertCalibration(database, id, run);
+  RETURN_IF_ERROR(InsertCalibration(database, id, run));
+  return InsertVerification(database, id, run);
 }
 
 Result<Run> ReadRun(Database& database, int64_t id) {
@@ -234,6 +278,7 @@ Result<Run> ReadRun(Database& database, int64_t id) {
   RETURN_IF_ERROR(ReadConditions(database, id, run));
   RETURN_IF_ERROR(ReadHypotheses(database, id, run));
   RETURN_IF_ERROR(ReadSmallParts(database, id, run));
+  RETURN_IF_ERROR(ReadVerification(database, id, run));
   return run;
 }
 

@@ -225,7 +225,26 @@ ALTER TABLE states ADD COLUMN strip_json TEXT;
 ALTER TABLE attempts ADD COLUMN samples_json TEXT;
 )sql";
 
-constexpr std::array<std::string_view, 3> kMigrations = {kVersion1, kVersion2, kVersion3};
+// The cases of a run with `verify = true`.
+constexpr std::string_view kVersion4 = R"sql(
+CREATE TABLE verification_cases (
+  run INTEGER NOT NULL REFERENCES runs(id) ON DELETE CASCADE,
+  ordinal INTEGER NOT NULL,
+  name TEXT NOT NULL,
+  kind TEXT NOT NULL,
+  does TEXT NOT NULL,
+  expects TEXT NOT NULL,
+  nothing_lost TEXT NOT NULL,
+  bound_ns INTEGER NOT NULL,
+  status TEXT NOT NULL,
+  detail TEXT NOT NULL,
+  took_ns INTEGER,
+  PRIMARY KEY (run, ordinal)
+) WITHOUT ROWID;
+)sql";
+
+constexpr std::array<std::string_view, 4> kMigrations = {kVersion1, kVersion2, kVersion3,
+                                                         kVersion4};
 
 }  // namespace
 

@@ -497,6 +497,35 @@ TEST_F(StoreTest, KeepsTheLatestProgressOfARunAndNothingOfOneThatToldNone) {
   EXPECT_EQ(**Opened(PathOf("r.sqlite")).LoadProgress(run), progress);
 }
 
+TEST_F(StoreTest, KeepsTheCasesOfARunAndWhatTheyBecome) {
+  Store store = Opened(PathOf("r.sqlite"));
+  auto run = ExampleRun();
+  run.verification = {{.name = "warm before cold",
+                       .kind = CaseKind::kBenefit,
+                       .does = "d",
+                       .expects = "e",
+                       .nothing_lost = "n",
+                       .bound_ns = 7},
+                      {.name = "client left", .kind = CaseKind::kRecovery, .bound_ns = 5}};
+  run.id = *store.CreateRun(run);
+  run.verification.at(1).status = CaseStatus::kFailed;
+  run.verification.at(1).detail = "it hung";
+  run.verification.at(1).took_ns = 4;
+  ASSERT_TRUE(store.UpdateRun(run).ok());
+  const std::vector<VerificationCase> cases =
+      Opened(PathOf("r.sqlite")).LoadRun(*run.id)->verification;
+  ASSERT_EQ(cases.size(), 2U);
+  EXPECT_EQ(cases[0].name, "warm before cold");
+  EXPECT_EQ(cases[0].kind, CaseKind::kBenefit);
+  EXPECT_EQ(cases[0].does + cases[0].expects + cases[0].nothing_lost, "den");
+  EXPECT_EQ(cases[0].status, CaseStatus::kPlanned);
+  EXPECT_FALSE(cases[0].took_ns.has_value());
+  EXPECT_EQ(cases[1].status, CaseStatus::kFailed);
+  EXPECT_EQ(cases[1].detail, "it hung");
+  EXPECT_EQ(cases[1].took_ns, 4);
+  EXPECT_EQ(cases[1].bound_ns, 5);
+}
+
 TEST_F(StoreTest, BringsAFileOfTheFirstFormatUpToDateAndReadsIt) {
   const std::string path = PathOf("old.sqlite");
   {

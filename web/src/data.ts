@@ -101,6 +101,23 @@ export interface Warning {
   message: string;
 }
 
+export interface VerificationCase {
+  name: string;
+  kind: "benefit" | "refused" | "recovery";
+  does: string;
+  expects: string;
+  nothing_lost: string;
+  bound_ns: Value;
+  status: "planned" | "passed" | "failed" | "undecided" | "left_out" | "interrupted";
+  took_ns: Value;
+  detail: string;
+}
+
+export interface Verification {
+  verdict: "passed" | "failed" | "not_shown" | "interrupted";
+  cases: VerificationCase[];
+}
+
 export interface Report {
   run: number | null;
   name: string;
@@ -118,6 +135,8 @@ export interface Report {
   conditions: Condition[];
   contrasts: Comparison[];
   hypotheses: (Comparison | { verdict: null; reason: string })[];
+  /** The cases of a plan with `verify = true`; absent in reports of earlier versions. */
+  verification?: Verification | null;
   primes: number;
   warning_counts: Record<string, number>;
   warnings: Warning[];

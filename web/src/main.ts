@@ -12,6 +12,7 @@ import { attemptView } from "./lanes";
 import { countersOf, countersPicture, ecdfPicture, idlePicture, orderPicture, stagesPicture, type RunData } from "./pictures";
 import { figure, followWidth, forgetPictures, later, redrawAll } from "./plots";
 import { AttemptTable } from "./table";
+import { verification } from "./verification";
 import { conditionBars, ladder } from "./tracks";
 
 function marked(text: string): (string | Node)[] {
@@ -112,6 +113,7 @@ function runPage(page: RunPage, define: Definitions): HTMLElement[] {
   const sections: Section[] = [];
   const judged = verdicts(report.hypotheses, define);
   if (judged) sections.push({ id: "verdicts", title: "Verdicts", content: [judged] });
+  if (report.verification) sections.push({ id: "verification", title: "Verification", content: [verification(report.verification)] });
   if (some) {
     sections.push({ id: "conditions", short: "Conditions", title: "What the first token waited for", content: [h("figure", {}, h("figcaption", {},
       "Median ", term("time to first token", define.text("ttft_ns")), " of each condition, warmest first, and what its median attempt was spent on. Look for the colour that is there in one row and not in the row above it. Lines are 95 % intervals of the median."),
