@@ -8,6 +8,7 @@
 
 #include "base/strings.h"
 #include "base/units.h"
+#include "explain/layer_words.h"
 #include "stats/summary.h"
 
 namespace rouse::explain {
@@ -20,28 +21,6 @@ using Group = std::vector<const Attempt*>;
 constexpr double kConfidence = 0.95;
 constexpr double kColdAtMost = 0.01;
 constexpr double kOtherLayerTolerance = 0.02;
-
-struct LayerWords {
-  std::string_view layer;
-  std::string_view warmer;  // the value that has what the others lack
-  std::string_view title;
-};
-constexpr std::array<LayerWords, 8> kLayerWords{{
-    {"connection", "reused", "the connection was a new one"},
-    {"prefix_cache", "hit", "the prompt's prefix was not cached"},
-    {"model", "loaded", "the model was not loaded"},
-    {"process", "running", "the server's process was new"},
-    {"page_cache", "warm", "the model's file was not in the page cache"},
-    {"compile_cache", "kept", "the compiled kernels were gone"},
-    {"memory_pressure", "none", "memory was short"},
-    {"background", "none", "other work ran beside the request"},
-}};
-
-const LayerWords* WordsOf(std::string_view layer) {
-  const auto found = std::find_if(kLayerWords.begin(), kLayerWords.end(),
-                                  [&](const LayerWords& row) { return row.layer == layer; });
-  return found == kLayerWords.end() ? nullptr : &*found;
-}
 
 std::string ValueOf(const ConditionRow& row, const std::string& layer) {
   const auto found = row.state.find(layer);
@@ -161,14 +140,16 @@ std::string TitleOf(const std::string& layer, const ConditionRow& condition) {
   if (layer == "idle") {
     return "nothing was asked for " + FormatDuration(condition.idle_ns.value_or(0));
   }
-  if (const LayerWords* const words = WordsOf(layer)) return std::string(words->title);
+  if (const LayerWords* const words = FindLayerWords(layer)) {
+    return std::string(words->lost);
+  }
   return "\"" + condition.name + "\" (" + layer + ")";
 }
 
 Contrast ContrastOf(const results::Run& run, std::span<const Attempt> attempts,
                     const ConditionRow& declared, const ConditionRow& declared_base) {
   // A condition that is the warmer one of the two tells what its base lacks.
-  const LayerWords* const words = WordsOf(declared.changed);
+  const LayerWords* const words = FindLayerWords(declared.changed);
   const bool flipped = words != nullptr && ValueOf(declared, declared.changed) == words->warmer;
   const ConditionRow& condition = flipped ? declared_base : declared;
   const ConditionRow& base = flipped ? declared : declared_base;

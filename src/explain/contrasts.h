@@ -27,7 +27,7 @@ struct Contrast {
   std::string condition;  // the one that lacks something
   std::string base;       // the one that has it
   std::string layer;      // what differs
-  std::string title;      // "the model's file was not in the page cache"
+  std::string title;      // "the model's file was not in the page cache" (layer_words.h)
   Grade grade = Grade::kUndecided;
   std::string why_not_proved;
   stats::Shift cost;  // Hodges-Lehmann, ns, condition less base

@@ -7,6 +7,7 @@
 
 #include "base/check.h"
 #include "base/units.h"
+#include "explain/layer_words.h"
 
 namespace rouse::explain {
 namespace {
@@ -75,13 +76,9 @@ Finding LookQueue(const Case& each) {
   return more >= Worth(each) ? Yes(more, words) : No(words);
 }
 
-bool WordIs(const LayerView* view, std::string_view word) {
-  return view != nullptr && view->word == word;
-}
-
 bool ProcessIsNew(const Profile& profile) {
   const LayerView* const view = profile.Layer("process");
-  return WordIs(view, "none") || WordIs(view, "new");
+  return view != nullptr && IsColder("process", view->word);
 }
 
 Finding LookProcess(const Case& each) {
@@ -102,9 +99,10 @@ Finding LookModel(const Case& each) {
   if (view == nullptr || view->word.empty()) {
     return Unknown("whether the model was loaded at the send is not known");
   }
-  if (view->word != "unloaded") return No("the model was loaded (" + view->proof + ")");
+  if (!IsColder("model", view->word)) return No("the model was loaded (" + view->proof + ")");
   if (ProcessIsNew(each.subject)) return No("unloaded only because the process was new");
-  if (WordIs(each.reference.Layer("model"), "unloaded")) {
+  const LayerView* const usual = each.reference.Layer("model");
+  if (usual != nullptr && IsColder("model", usual->word)) {
     return No("the model was not loaded, but it is so in the reference as well");
   }
   return Yes(std::nullopt, "the model was not loaded (" + view->proof +
@@ -216,8 +214,8 @@ constexpr std::array<CauseRow, kCauseCount> kRows{{
     {CauseId::kBusyQueue, "busy_queue", "background", "the server was busy with other requests",
      "stages_ns.queue", "5 % of the excess and 1 ms (ten times the client's own error)",
      Mask(Stage::kQueue), LookQueue},
-    {CauseId::kNewProcess, "process_new", "process", "the server's process was gone",
-     "state_at_send.process", "no process before the request, a running one in the reference",
+    {CauseId::kNewProcess, "process_new", "process", LostWords("process"), "state_at_send.process",
+     "no process before the request, a running one in the reference",
      kLoading | Mask(Stage::kProcessStart), LookProcess},
     {CauseId::kMemoryReclaim, "memory_reclaim", "memory_pressure",
      "memory was taken back while the request ran",
@@ -229,16 +227,15 @@ constexpr std::array<CauseRow, kCauseCount> kRows{{
     {CauseId::kSwapIn, "swap_in", "memory_pressure", "memory had to come back from swap",
      "counters: machine_swap_in_bytes", "1 MiB, the least that takes a disk about 1 ms", kReads,
      LookSwapIn},
-    {CauseId::kPageCacheCold, "page_cache_cold", "page_cache",
-     "the model's file was not in the page cache",
+    {CauseId::kPageCacheCold, "page_cache_cold", "page_cache", LostWords("page_cache"),
      "state_at_send.page_cache; counters: target_read_bytes",
      "resident share 0.02 below the reference (the contract's tolerance)", kReads, LookPageCache},
-    {CauseId::kModelUnloaded, "model_unloaded", "model", "the model was not loaded",
-     "state_before.model", "unloaded by proof, loaded in the reference", kLoading, LookModel},
+    {CauseId::kModelUnloaded, "model_unloaded", "model", LostWords("model"), "state_before.model",
+     "unloaded by proof, loaded in the reference", kLoading, LookModel},
     {CauseId::kLongPrompt, "prompt_longer", "prompt_tokens", "the prompt was longer",
      "tokens.prompt", "a tenth and 8 tokens more than the reference",
      Mask(Stage::kPrefill) | Mask(Stage::kTokenize) | Mask(Stage::kUnattributed), LookPromptLength},
-    {CauseId::kPrefixLost, "prefix_lost", "prefix_cache", "the prompt's prefix was not cached",
+    {CauseId::kPrefixLost, "prefix_lost", "prefix_cache", LostWords("prefix_cache"),
      "tokens.cached", "16 cached tokens (one block of a server's cache) fewer than the reference",
      Mask(Stage::kPrefill) | Mask(Stage::kUnattributed), LookPrefix},
     {CauseId::kThrottled, "cpu_quota", "background", "a CPU quota held the server back",
@@ -261,7 +258,7 @@ constexpr std::array<CauseRow, kCauseCount> kRows{{
      "5 ms and a tenth of the excess (threads wait side by side); 30 % of it for the machine's",
      kCompute | Mask(Stage::kWeights) | Mask(Stage::kProcessStart) | Mask(Stage::kUnattributed),
      LookCpu},
-    {CauseId::kNewConnection, "connection_new", "connection", "the connection was a new one",
+    {CauseId::kNewConnection, "connection_new", "connection", LostWords("connection"),
      "connection.reused; marks_ns.connected", "new here, kept in the reference",
      Mask(Stage::kTransport), LookConnection},
     {CauseId::kClocks, "clocks", "", "clocks were low", "counters: cpu_clock_hz",

@@ -7,6 +7,7 @@
 
 #include "base/terminal_text.h"
 #include "base/units.h"
+#include "explain/layer_words.h"
 #include "explain/next_step.h"
 
 namespace rouse::explain {
@@ -61,10 +62,7 @@ std::string Word(const results::LayerReadings& readings, const std::string& laye
 
 bool ColdWord(const std::string& layer, const LayerView& view) {
   if (view.share) return *view.share < kWarm;
-  return (layer == "process" && (view.word == "none" || view.word == "new")) ||
-         (layer == "model" && view.word == "unloaded") ||
-         (layer == "prefix_cache" && view.word == "empty") ||
-         (layer == "connection" && view.word == "fresh");
+  return IsColder(layer, view.word);
 }
 
 std::vector<LayerRow> LayersOf(const Attempt& attempt, const Profile& subject,

@@ -1,8 +1,10 @@
 // Explanations as JSON, `rouse.explanation/1` (docs/results_format.md).
+#include <algorithm>
 #include <cmath>
 #include <nlohmann/json.hpp>
 
 #include "explain/explain.h"
+#include "explain/layer_words.h"
 
 namespace rouse::explain {
 namespace {
@@ -61,11 +63,20 @@ std::string Dump(const Json& json) {
   return json.dump(-1, ' ', false, Json::error_handler_t::replace);
 }
 
+// "loaded model", as the ladder calls it; what is no layer of the server has its own name.
+std::string LayerNameOf(const std::string& layer) {
+  const LayerWords* const words = FindLayerWords(layer);
+  std::string name = words == nullptr || words->name.empty() ? layer : std::string(words->name);
+  std::ranges::replace(name, '_', ' ');
+  return name;
+}
+
 Json ContrastJson(const Contrast& contrast) {
   const stats::Shift& cost = contrast.cost;
   Json json = {{"condition", contrast.condition},
                {"base", contrast.base},
                {"layer", contrast.layer},
+               {"layer_name", LayerNameOf(contrast.layer)},
                {"title", contrast.title},
                {"grade", std::string(GradeName(contrast.grade))},
                {"why_not_proved", TextOrNull(contrast.why_not_proved)},

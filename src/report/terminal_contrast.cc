@@ -1,12 +1,12 @@
 #include "report/terminal_contrast.h"
 
 #include <algorithm>
-#include <array>
 #include <cmath>
 
 #include "base/check.h"
 #include "base/strings.h"
 #include "base/units.h"
+#include "explain/layer_words.h"
 #include "explain/profile.h"
 #include "report/comparison.h"
 #include "report/sample.h"
@@ -28,33 +28,18 @@ constexpr double kReadWorthNaming = 1e6;  // bytes
 constexpr int kNameColumnsMax = 16;
 constexpr int kWordColumnsMin = 26;
 
-struct Layer {
-  std::string_view name;
-  std::string_view warmer;  // the value that has what the others lack
-  std::string_view words;
-};
-constexpr std::array<Layer, 6> kLayers{{
-    {"connection", "reused", "kept connection"},
-    {"prefix_cache", "hit", "prompt prefix"},
-    {"model", "loaded", "loaded model"},
-    {"process", "running", "process"},
-    {"page_cache", "warm", "page cache"},
-    {"compile_cache", "kept", "compiled kernels"},
-}};
-
 std::string ValueOf(const ConditionRow& row, std::string_view layer) {
   const auto found = row.state.find(std::string(layer));
   return found == row.state.end() ? "" : found->second;
 }
 
-const Layer* LayerOf(const ConditionRow& row) {
-  const auto found = std::find_if(kLayers.begin(), kLayers.end(),
-                                  [&](const Layer& each) { return each.name == row.changed; });
-  if (row.compound || found == kLayers.end()) return nullptr;
-  // Locked pages are warm ones with a guard, and a part of a file is not the layer: such conditions
-  // keep their own names.
-  const std::string value = ValueOf(row, found->name);
-  return found->name == "page_cache" && value != "warm" && value != "cold" ? nullptr : &*found;
+// The words of the layer that the condition changes; null where it keeps its own name instead.
+const explain::LayerWords* LayerOf(const ConditionRow& row) {
+  const explain::LayerWords* const found = explain::FindLayerWords(row.changed);
+  if (row.compound || found == nullptr || found->name.empty()) return nullptr;
+  // Locked pages are warm ones with a guard, and a part of a file is not the layer.
+  const std::string value = ValueOf(row, found->layer);
+  return found->layer == "page_cache" && value != "warm" && value != "cold" ? nullptr : found;
 }
 
 std::string TimeWords(double ns) { return FormatDuration(std::llround(ns)); }
@@ -195,18 +180,18 @@ std::string EvidenceWords(const std::string& layer, const ConditionAttempts& tre
 LadderRow RowOf(const results::Run& run, std::span<const Attempt> attempts,
                 const ConditionRow& declared, const ConditionRow& declared_base,
                 const std::vector<ConditionAttempts>& conditions) {
-  const Layer* const layer = LayerOf(declared);
-  const bool flipped = layer != nullptr && ValueOf(declared, layer->name) == layer->warmer;
+  const explain::LayerWords* const layer = LayerOf(declared);
+  const bool flipped = layer != nullptr && ValueOf(declared, layer->layer) == layer->warmer;
   const ConditionRow& condition = flipped ? declared_base : declared;
   const ConditionRow& base = flipped ? declared : declared_base;
   LadderRow row;
-  row.lost_layer = layer != nullptr && ValueOf(base, layer->name) == layer->warmer;
-  row.name = row.lost_layer ? std::string(layer->words) : declared.name;
+  row.lost_layer = layer != nullptr && ValueOf(base, layer->layer) == layer->warmer;
+  row.name = row.lost_layer ? std::string(layer->name) : declared.name;
   if (declared.changed == "idle") {
     row.name = "idle " + FormatDuration(declared.idle_ns.value_or(0));
     row.lost_layer = true;
   } else if (layer != nullptr && !row.lost_layer && declared.changed == "model") {
-    row.name = layer->words;  // a process that ends takes a model along; the layer is the same
+    row.name = layer->name;  // a process that ends takes a model along; the layer is the same
   }
   const Result<Comparison> compared =
       Compare({.run = &run, .condition = condition.name, .attempts = attempts},

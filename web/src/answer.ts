@@ -75,7 +75,7 @@ export function isNamed(contrast: Contrast): boolean {
 /** "because the prompt's prefix was not cached": the contrast's own title. */
 function costSentence(contrast: Contrast, words: Map<string, string>): string {
   const holder = contrast.holder ? words.get(contrast.holder) : undefined;
-  const why = isNamed(contrast) ? `in “${contrast.condition}”, which differs in ${contrast.layer.replaceAll("_", " ")}` : `because ${contrast.title}`;
+  const why = isNamed(contrast) ? `in “${contrast.condition}”, which differs in ${contrast.layer_name}` : `because ${contrast.title}`;
   return `**+${duration(contrast.cost_ns)}** ${why}` + (holder ? `, mostly ${holder}` : "");
 }
 
@@ -129,8 +129,8 @@ export function answerOf(report: Report, explanation: Explanation | null, words:
   }
   const unsure = contrasts.filter((each) => each.grade === "no_cost" || each.grade === "undecided");
   if (unsure.length > 0 && costly.length > 0) {
-    const layers = new Set(unsure.map((each) => each.layer.replaceAll("_", " ")));
-    for (const each of costly) layers.delete(each.layer.replaceAll("_", " "));
+    const layers = new Set(unsure.map((each) => each.layer_name));
+    for (const each of costly) layers.delete(each.layer_name);
     if (layers.size > 0) details.push(`Not sure to cost anything here: ${list([...layers])}.`);
   }
   const warmName = explanation?.warm.condition;

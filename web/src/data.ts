@@ -154,6 +154,7 @@ export interface Contrast {
   condition: string;
   base: string;
   layer: string;
+  layer_name: string; // in words
   title: string;
   grade: "proved" | "costs" | "no_cost" | "undecided";
   why_not_proved: string | null;

@@ -23,7 +23,7 @@ export function condition(name: string, median: Summary["median"], change: Parti
 }
 
 export function contrast(name: string, base: string, cost: number, change: Partial<Contrast> = {}): Contrast {
-  return { condition: name, base, layer: "page_cache", title: "the model's file was not in the page cache", grade: "proved", why_not_proved: null,
+  return { condition: name, base, layer: "page_cache", layer_name: "page cache", title: "the model's file was not in the page cache", grade: "proved", why_not_proved: null,
     cost_ns: cost, ci_ns: [cost * 0.8, cost * 1.2], confidence: 0.95, paired: true, n: 6, n_base: 6, failures: 0, holder: "weights", ...change };
 }
 
