@@ -72,6 +72,17 @@ std::string UnknownFlagMessage(const CLI::App& app, const std::vector<std::strin
   return message;
 }
 
+// CLI11 says "Could not convert: --repeat = 1.5"; all flags of ours that are converted are numbers.
+std::string NotANumberMessage(std::string_view text) {
+  constexpr std::string_view kHead = "Could not convert: ";
+  constexpr std::string_view kMiddle = " = ";
+  const size_t middle = text.find(kMiddle);
+  if (!text.starts_with(kHead) || middle == std::string_view::npos) return std::string(text);
+  return std::string(text.substr(kHead.size(), middle - kHead.size())) + " does not take \"" +
+         std::string(text.substr(middle + kMiddle.size())) +
+         "\", which is not a number of its kind (see --help)";
+}
+
 }  // namespace
 
 void AddCommonFlags(CLI::App& app, CommonFlags& flags) {
@@ -91,6 +102,11 @@ std::optional<int> ParseArguments(CLI::App& app, int argc, const char* const* ar
   } catch (const CLI::CallForHelp&) {
     std::fputs(app.help("rouse").c_str(), stdout);
     return 0;
+  } catch (const CLI::ConversionError& error) {
+    if (app.remaining().empty()) {
+      return Fail(
+          Error(ErrorCode::kUsage, app.get_name() + ": " + NotANumberMessage(error.what())));
+    }
   } catch (const CLI::ParseError& error) {
     // A misspelt flag is the likelier mistake than a missing argument: it is named first.
     if (app.remaining().empty()) {

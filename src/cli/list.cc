@@ -14,6 +14,7 @@
 #include "base/units.h"
 #include "cli/commands.h"
 #include "cli/common.h"
+#include "lab/resume.h"
 #include "os/boot.h"
 #include "os/process.h"
 #include "report/json.h"
@@ -48,12 +49,9 @@ std::string Row(const RunSummary& run, int columns) {
   return head + PadRight(FitText(what, std::max(left, kNameMin)), left) + counts;
 }
 
-// The process that measures, of this boot and still there.
 bool IsAlive(const results::RunProgress& progress) {
   const Result<os::Boot> boot = os::ReadBoot(os::ProcRoot::Real());
-  if (!boot.ok() || boot->id.value_or("") != progress.boot_id) return false;
-  const Result<int64_t> ticks = os::ProcessStartTicks(static_cast<int>(progress.tool_pid));
-  return ticks.ok() && *ticks == progress.tool_start_ticks;
+  return boot.ok() && lab::IsBeingMeasured(progress, boot->id.value_or(""));
 }
 
 // Where a run stands that is being measured, or was until its tool was killed. Of the database
@@ -104,7 +102,9 @@ std::string LineJson(const RunSummary& run, const std::optional<results::RunProg
   return json.dump();
 }
 
-void Print(const std::vector<RunSummary>& runs, const CommonFlags& flags, const std::string& path) {
+// `store` is null where there is no database yet.
+void Print(const std::vector<RunSummary>& runs, results::Store* store, const CommonFlags& flags,
+           const std::string& path) {
   if (flags.json) {
     std::printf("%s\n", report::RunListJson(runs).c_str());
     return;
@@ -117,14 +117,19 @@ void Print(const std::vector<RunSummary>& runs, const CommonFlags& flags, const 
   const std::string counts = columns < kWideEnough ? "  attempts" : "  attempts in conditions";
   std::string head = " run  started (UTC)     status       name";
   std::printf("%s\n", (PadRight(head, columns - DisplayColumns(counts)) + counts).c_str());
-  for (const RunSummary& run : runs) std::printf("%s\n", Row(run, columns).c_str());
+  for (const RunSummary& run : runs) {
+    std::printf("%s\n", Row(run, columns).c_str());
+    const auto progress = store == nullptr ? std::nullopt : ProgressOf(*store, run);
+    if (progress) std::printf("%s\n", ProgressLine(run, *progress, columns).c_str());
+  }
 }
 
 // What of a run may change while one looks on.
 std::string Fingerprint(const RunSummary& run,
                         const std::optional<results::RunProgress>& progress) {
   return run.status + " " + std::to_string(run.attempts) + " " + std::to_string(run.failed) + " " +
-         std::to_string(progress ? progress->updated_wall_ns : 0);
+         (progress ? std::to_string(progress->updated_wall_ns) : "") +
+         (progress && IsAlive(*progress) ? " alive" : "");
 }
 
 // Prints a line for each run that is new or has changed, until the user says stop.
@@ -132,16 +137,20 @@ int Follow(results::Store& store, const CommonFlags& flags) {
   std::map<int64_t, std::string> shown;
   const int columns = TerminalOf(flags, fileno(stdout)).columns;
   int64_t version = -1;
+  // A tool that is killed writes nothing: while a run is measured, its process is looked for.
+  bool measured = false;
   while (!InterruptRequested()) {
     const Result<int64_t> now = store.DataVersion();
     if (!now.ok()) return Fail(now.error());
-    if (*now != version) {
+    if (*now != version || measured) {
       version = *now;
+      measured = false;
       const Result<std::vector<RunSummary>> runs = store.ListRuns();
       if (!runs.ok()) return Fail(runs.error());
       for (const RunSummary& run : *runs) {
         std::string& last = shown[run.id];
         const std::optional<results::RunProgress> progress = ProgressOf(store, run);
+        measured = measured || (progress && IsAlive(*progress));
         if (last == Fingerprint(run, progress)) continue;
         last = Fingerprint(run, progress);
         const std::string line = flags.json ? LineJson(run, progress) : Row(run, columns);
@@ -162,7 +171,7 @@ int List(const std::string& database, bool follow, const CommonFlags& flags) {
   struct stat info{};
   // Before the first run there is no database, and that is no fault unless one was named.
   if (database.empty() && !follow && stat(path->c_str(), &info) != 0) {
-    Print({}, flags, *path);
+    Print({}, nullptr, flags, *path);
     return 0;
   }
   Result<results::Store> store = results::Store::Open(*path, results::OpenMode::kReadOnly);
@@ -170,7 +179,7 @@ int List(const std::string& database, bool follow, const CommonFlags& flags) {
   if (follow) return Follow(*store, flags);
   const Result<std::vector<RunSummary>> runs = store->ListRuns();
   if (!runs.ok()) return Fail(runs.error());
-  Print(*runs, flags, *path);
+  Print(*runs, &*store, flags, *path);
   return 0;
 }
 

@@ -24,6 +24,7 @@
 #include "lab/experiment.h"
 #include "lab/inhibit.h"
 #include "lab/leftovers.h"
+#include "lab/machine_clock.h"
 #include "lab/plan.h"
 #include "lab/plan_adapt.h"
 #include "lab/plan_schema.h"
@@ -34,6 +35,7 @@
 #include "lab/target.h"
 #include "lab/verify.h"
 #include "models/catalog.h"
+#include "os/proc_root.h"
 #include "os/process.h"
 #include "report/comparison.h"
 #include "report/html.h"
@@ -91,7 +93,12 @@ void AddFlags(CLI::App& app, MeasureFlags& flags) {
   app.add_option("--repeat", flags.repeat, "Attempts per condition");
   app.add_option("--only", flags.only, "Only this condition (may be given again)");
   app.add_option("--seed", flags.seed, "Draws the order; drawn and printed when not given")
-      ->check(CLI::NonNegativeNumber);
+      ->check([](const std::string& text) {
+        // CLI11 takes a number that is too large for the largest.
+        const std::optional<int64_t> seed = ParseInt64(text);
+        return seed && *seed >= 0 ? std::string()
+                                  : "must be a whole number from 0 to 9223372036854775807";
+      });
   app.add_option("--idle", flags.idle, "Idle times instead of the plan's: 0s,1m,10m,1h");
   app.add_option("--path", flags.paths,
                  "NAME=DIR: a directory that conditions may load the model's file from, or "
@@ -394,6 +401,34 @@ std::unique_ptr<lab::Sampler> SamplerOf(const lab::Plan& plan) {
   return lab::MakeSampler(os::ProcRoot::Real(), plan.sample_every_ns);
 }
 
+// Before anything is measured: after a night it would be too late to say.
+Status CheckPlaces(const MeasureFlags& flags) {
+  if (!flags.html_file.empty()) {
+    RETURN_IF_ERROR(report::CheckPage());
+    if (!flags.dry_run) RETURN_IF_ERROR(CheckWholeFile(flags.html_file));
+  }
+  if (flags.out_folder.empty() || flags.dry_run) return {};
+  RETURN_IF_ERROR(MakeRunFolder(flags.out_folder));
+  return CheckWholeFile(flags.out_folder + "/report.json");
+}
+
+// The page and the folder that were asked for.
+Status WriteFiles(const MeasureFlags& flags, const lab::ExperimentResult& result,
+                  Progress& progress) {
+  if (!flags.html_file.empty()) {
+    RETURN_IF_ERROR(WriteWholeFile(
+        flags.html_file, report::PageHtml(report::PageTitle(result.run),
+                                          report::PageJson(result.run, result.attempts))));
+    progress.Line("wrote " + flags.html_file + "; open it in a browser");
+  }
+  if (!flags.out_folder.empty()) {
+    RETURN_IF_ERROR(WriteRunFolder(flags.out_folder, result.run, result.attempts));
+    progress.Line("wrote plan.toml, report.json, attempts.csv and trace.json to " +
+                  flags.out_folder);
+  }
+  return {};
+}
+
 int Measure(const MeasureFlags& flags, const lab::AdaptedPlan& adapted, uint64_t seed,
             std::optional<int64_t> resume_run) {
   const lab::Plan& plan = adapted.plan;
@@ -419,8 +454,12 @@ int Measure(const MeasureFlags& flags, const lab::AdaptedPlan& adapted, uint64_t
   }
   Progress progress(flags.common);
   progress.Line("Results go to " + *path);
+  const std::string beside =
+      lab::MeasuredBesideText(*store, lab::ReadMachineClocks(os::ProcRoot::Real()).boot_id);
+  if (!beside.empty()) progress.Line("Warning: " + beside);
   std::map<std::string, std::string> facts;
   if (plan.target.kind == lab::TargetKind::kBuiltin) facts = EngineFacts();
+  if (!beside.empty()) facts["measured_beside"] = beside;
   if (!resume_run) {
     if (const Status tiers = MeasureTiers(plan, (*target)->model_file(), progress, facts);
         !tiers.ok()) {
@@ -447,18 +486,8 @@ int Measure(const MeasureFlags& flags, const lab::AdaptedPlan& adapted, uint64_t
   view.reset();
   if (!result.ok()) return Fail(result.error());
   Print(flags, *result, *path);
-  if (!flags.html_file.empty()) {
-    const Status written = WriteWholeFile(
-        flags.html_file, report::PageHtml(report::PageTitle(result->run),
-                                          report::PageJson(result->run, result->attempts)));
-    if (!written.ok()) return Fail(written.error());
-    progress.Line("wrote " + flags.html_file + "; open it in a browser");
-  }
-  if (!flags.out_folder.empty()) {
-    const Status written = WriteRunFolder(flags.out_folder, result->run, result->attempts);
-    if (!written.ok()) return Fail(written.error());
-    progress.Line("wrote plan.toml, report.json, attempts.csv and trace.json to " +
-                  flags.out_folder);
+  if (const Status written = WriteFiles(flags, *result, progress); !written.ok()) {
+    return Fail(written.error());
   }
   if (!result->failure.empty()) {
     return Fail(Error(ErrorCode::kState, "the target could not be measured: " + result->failure));
@@ -491,9 +520,10 @@ int RunMeasure(int argc, const char* const* argv) {
     std::fputs(plan->toml.c_str(), stdout);
     return 0;
   }
-  if (!flags.html_file.empty()) {
-    if (const Status page = report::CheckPage(); !page.ok()) return Fail(page.error());
+  if (!flags.spread.empty() && !flags.dry_run) {
+    return Fail(Error(ErrorCode::kUsage, "measure: --spread goes with --dry-run"));
   }
+  if (const Status places = CheckPlaces(flags); !places.ok()) return Fail(places.error());
   const uint64_t seed = plan->seed ? *plan->seed : lab::DrawSeed();
   if (flags.dry_run) return ShowDryRun(flags, *adapted, seed);
   if (!adapted->left_out.empty() && !flags.common.quiet) {

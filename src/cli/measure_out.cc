@@ -10,13 +10,16 @@
 
 namespace rouse::cli {
 
-Status WriteRunFolder(const std::string& directory, const results::Run& run,
-                      const std::vector<results::Attempt>& attempts) {
+Status MakeRunFolder(const std::string& directory) {
   std::error_code failed;
   std::filesystem::create_directories(directory, failed);
-  if (failed) {
-    return Error(ErrorCode::kIo, "--out: cannot make " + directory + ": " + failed.message());
-  }
+  if (!failed) return {};
+  return Error(ErrorCode::kIo, "--out: cannot make " + directory + ": " + failed.message());
+}
+
+Status WriteRunFolder(const std::string& directory, const results::Run& run,
+                      const std::vector<results::Attempt>& attempts) {
+  RETURN_IF_ERROR(MakeRunFolder(directory));
   const auto path = [&](const char* name) {
     return (std::filesystem::path(directory) / name).string();
   };

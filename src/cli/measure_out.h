@@ -10,6 +10,9 @@
 
 namespace rouse::cli {
 
+// kIo when it cannot be made.
+Status MakeRunFolder(const std::string& directory);
+
 // plan.toml, report.json, attempts.csv and trace.json in `directory`, which is made when it is not
 // there; files of these names are replaced.
 Status WriteRunFolder(const std::string& directory, const results::Run& run,

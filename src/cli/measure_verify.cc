@@ -1,5 +1,7 @@
 #include "cli/measure_verify.h"
 
+#include <unistd.h>
+
 #include <algorithm>
 
 #include "lab/verify.h"
@@ -32,12 +34,12 @@ Status Verify(const lab::Plan& plan, lab::Target& target, results::Store& store,
   };
   Status stored;
   parts.on_end = [&](const VerificationCase& each) {
-    progress.Update(CaseLine(each));
     stored = store.UpdateRun(run);
+    // What is told is kept. On a terminal the view of the run tells what is done (cli/run_view.h).
+    if (stored.ok() && isatty(STDERR_FILENO) != 1) progress.Line(CaseLine(each));
     return stored;
   };
   const Status ran = lab::RunCases(plan, run.verification, parts);
-  progress.Clear();
   if (!stored.ok()) return stored;
   if (ran.ok()) {
     result.interrupted = std::ranges::any_of(run.verification, IsOpen);

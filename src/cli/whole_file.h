@@ -11,4 +11,8 @@ namespace rouse::cli {
 // only by a complete one.
 Status WriteWholeFile(const std::string& path, const Result<std::string>& text);
 
+// Whether it could be written now, for work that ends in a file: said before it is begun. What is
+// there stays as it is.
+Status CheckWholeFile(const std::string& path);
+
 }  // namespace rouse::cli

@@ -12,6 +12,7 @@
 #include "lab/counters.h"
 #include "lab/environment.h"
 #include "lab/idle_watch.h"
+#include "lab/resume.h"
 #include "os/process.h"
 
 namespace rouse::lab {
@@ -169,9 +170,7 @@ class Experiment {
 
   // The process that measured last still does. Our own number is nobody else's.
   bool IsAlive(const results::RunProgress& left) const {
-    if (left.boot_id != parts_.clocks().boot_id || left.tool_pid == getpid()) return false;
-    const Result<int64_t> ticks = os::ProcessStartTicks(static_cast<int>(left.tool_pid));
-    return ticks.ok() && *ticks == left.tool_start_ticks;
+    return left.tool_pid != getpid() && IsBeingMeasured(left, parts_.clocks().boot_id);
   }
 
   void Say(const std::string& step, bool request = false) {

@@ -157,7 +157,11 @@ Status ReplaceIdle(const std::string& list, Plan& plan) {
   for (const std::string_view part : SplitAt(list, ',')) {
     const Result<int64_t> ns = ParseDuration(TrimBlanks(part));
     if (!ns.ok()) return ns.error().WithContext("--idle");
-    if (std::find(idles.begin(), idles.end(), *ns) == idles.end()) idles.push_back(*ns);
+    if (std::find(idles.begin(), idles.end(), *ns) != idles.end()) {
+      return Error(ErrorCode::kUsage,
+                   "--idle: " + FormatDuration(*ns) + " is given twice; repeat it with --repeat");
+    }
+    idles.push_back(*ns);
   }
   std::string base_name = plan.conditions.front().name;
   for (const Condition& condition : plan.conditions) {
@@ -391,6 +395,7 @@ Status ApplyOverrides(const PlanOverrides& overrides, Plan& plan) {
   if (overrides.require_ttft) {
     const Result<int64_t> ns = ParseDuration(*overrides.require_ttft);
     if (!ns.ok()) return ns.error().WithContext("--require-ttft");
+    if (*ns == 0) return Error(ErrorCode::kUsage, "--require-ttft must be above 0");
     plan.require_ttft_ns = *ns;
   }
   RETURN_IF_ERROR(OverrideTarget(overrides, plan.target));

@@ -353,12 +353,29 @@ std::string WhyNotFeasible(const Plan& plan, const Condition& condition) {
   return WhyNotOnTarget(condition, plan.target);
 }
 
+// Whether any argument of the started server names the port that is chosen for it.
+bool TellsPort(const Plan& plan) {
+  const auto names = [](const std::string& word) {
+    return word.find("{port}") != std::string::npos;
+  };
+  return names(plan.target.command) || std::ranges::any_of(plan.target.args, names) ||
+         std::ranges::any_of(plan.conditions, [&](const Condition& each) {
+           return std::ranges::any_of(each.target_args, names);
+         });
+}
+
 Status CheckFeasible(const Plan& plan, std::string_view file_name) {
   const auto idles = [](const Condition& each) { return each.idle_ns.has_value(); };
   if (plan.require_ttft_ns && std::none_of(plan.conditions.begin(), plan.conditions.end(), idles)) {
     return PlanError(file_name, 1,
                      "require_ttft asks what holds after idle times, and no condition has one; "
                      "expected idle = \"10m\" in a condition, or --preset idle");
+  }
+  if (plan.target.kind == TargetKind::kCommand && !TellsPort(plan)) {
+    return PlanError(file_name, 1,
+                     "the command " + Quoted(plan.target.command) +
+                         " has no {port}: rouse chooses a free port, and the server has to be told "
+                         "it; expected for instance \"my-server --port {port}\"");
   }
   for (const Condition& condition : plan.conditions) {
     const std::string why = WhyNotFeasible(plan, condition);

@@ -83,6 +83,12 @@ Status SetSampling(const KeyValue& value, const Place& place, Plan& plan) {
   return {};
 }
 
+Status SetRequirement(const KeyValue& value, const Place& place, Plan& plan) {
+  if (value.number == 0) return place.Fail(" must be above 0");
+  plan.require_ttft_ns = value.number;
+  return {};
+}
+
 Status SetSalt(const KeyValue& value, const Place& /*place*/, Plan& plan) {
   plan.salt_per_block = value.text == "block";
   return {};
@@ -150,7 +156,7 @@ const std::array<Key<Plan>, 13> kExperimentKeys{{
       .meaning =
           "the first token must come within it after every idle time; the run ends with warm, "
           "bounded cold start or not held"},
-     Number<&Plan::require_ttft_ns>},
+     SetRequirement},
     {{.name = "session",
       .type = KeyType::kDuration,
       .expected = "a duration such as \"10h\"",

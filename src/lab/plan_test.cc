@@ -55,6 +55,14 @@ const std::vector<BadPlan> kBadPlans = {
      "verify, "
      "require_ttft, "
      "session"},
+    {"[experiment]\nname = \"x\"\nrequire_ttft = \"0s\"\n",
+     "plan.toml:3: \"require_ttft\" in [experiment] must be above 0"},
+    {"[experiment]\nname = \"x\"\nverify = \"yes\"\n",
+     "plan.toml:3: \"verify\" in [experiment] must be true or false, not a string"},
+    {Head("[target]\nkind = \"command\"\ncommand = \"srv\"\n[[condition]]\nname = \"a\"\n"),
+     "plan.toml:1: the command \"srv\" has no {port}: rouse chooses a free port, and the server "
+     "has "
+     "to be told it; expected for instance \"my-server --port {port}\""},
     {"[experiment]\nname = \"x\"\nrepeat = 0\n",
      "plan.toml:3: \"repeat\" in [experiment] must be a whole number from 1 to 100000, not 0"},
     {"[experiment]\nname = \"x\"\nrepeat = \"6\"\n",

@@ -1,9 +1,13 @@
 #include "lab/resume.h"
 
+#include <unistd.h>
+
 #include <cstddef>
 
 #include "base/time.h"
 #include "base/units.h"
+#include "os/proc_root.h"
+#include "os/process.h"
 
 namespace rouse::lab {
 
@@ -20,6 +24,39 @@ Result<std::optional<int64_t>> UnfinishedRunOf(results::Store& store, const Plan
                      std::to_string(run->id) + " shows it; without --resume a new one begins");
   }
   return std::optional<int64_t>();
+}
+
+namespace {
+
+// Ended, and not waited for by its parent: in a container that may be forever.
+bool IsZombie(int pid) {
+  const Result<std::string> text = os::ProcRoot::Real().ReadOf(pid, "stat");
+  const size_t name_end = text.ok() ? text->rfind(')') : std::string::npos;
+  return name_end != std::string::npos && text->substr(name_end).starts_with(") Z");
+}
+
+}  // namespace
+
+bool IsBeingMeasured(const results::RunProgress& progress, const std::string& boot_id) {
+  if (progress.boot_id != boot_id) return false;
+  const auto pid = static_cast<int>(progress.tool_pid);
+  const Result<int64_t> ticks = os::ProcessStartTicks(pid);
+  return ticks.ok() && *ticks == progress.tool_start_ticks && !IsZombie(pid);
+}
+
+std::string MeasuredBesideText(results::Store& store, const std::string& boot_id) {
+  const Result<std::vector<results::RunSummary>> runs = store.ListRuns();
+  if (!runs.ok()) return "";
+  std::string text;
+  for (const results::RunSummary& run : *runs) {
+    if (run.status != "running") continue;
+    const auto progress = store.LoadProgress(run.id);
+    if (!progress.ok() || !*progress || (*progress)->tool_pid == getpid()) continue;
+    if (!IsBeingMeasured(**progress, boot_id)) continue;
+    text += (text.empty() ? "run " : " and run ") + std::to_string(run.id) + " (process " +
+            std::to_string((*progress)->tool_pid) + ")";
+  }
+  return text.empty() ? "" : text + " is being measured at the same time: both disturb each other";
 }
 
 int64_t CountSessions(const Plan& plan, const std::vector<ScheduledAttempt>& schedule,

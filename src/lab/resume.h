@@ -19,6 +19,14 @@ namespace rouse::lab {
 // with, and nobody who says --resume wants a second run.
 Result<std::optional<int64_t>> UnfinishedRunOf(results::Store& store, const Plan& plan);
 
+// Whether the process that wrote this measures still: it is of this boot, and the pid is the same
+// process.
+bool IsBeingMeasured(const results::RunProgress& progress, const std::string& boot_id);
+
+// The runs of this database that other processes are measuring right now: they and a run that is
+// begun now disturb each other. "" without one, else a sentence.
+std::string MeasuredBesideText(results::Store& store, const std::string& boot_id);
+
 // How many sessions the whole schedule takes, as lab/experiment.h cuts it: no block begins that
 // would not end within the plan's session. 1 without a session.
 int64_t CountSessions(const Plan& plan, const std::vector<ScheduledAttempt>& schedule,

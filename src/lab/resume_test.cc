@@ -2,12 +2,14 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <filesystem>
 
 #include "base/check.h"
 #include "base/time.h"
+#include "os/process.h"
 
 namespace rouse::lab {
 namespace {
@@ -122,6 +124,54 @@ TEST(RequireTtft, NeedsAnIdleTimeAndIsPartOfThePlansHash) {
   ASSERT_TRUE(again.ok()) << again.error().message();
   EXPECT_EQ(PlanHash(*again), PlanHash(idle));
   EXPECT_EQ(again->require_ttft_ns, 500 * kNsPerMs);
+}
+
+results::RunProgress ProgressOf(int64_t pid) {
+  results::RunProgress progress;
+  progress.boot_id = "this boot";
+  progress.tool_pid = pid;
+  progress.tool_start_ticks = *os::ProcessStartTicks(static_cast<int>(pid));
+  return progress;
+}
+
+TEST(IsBeingMeasured, OnlyByTheSameProcessOfTheSameBoot) {
+  const results::RunProgress here = ProgressOf(getpid());
+  EXPECT_TRUE(IsBeingMeasured(here, "this boot"));
+  EXPECT_FALSE(IsBeingMeasured(here, "another boot"));
+  results::RunProgress reused = here;
+  reused.tool_start_ticks -= 1;
+  EXPECT_FALSE(IsBeingMeasured(reused, "this boot"));
+}
+
+TEST(IsBeingMeasured, NotByAProcessThatHasEndedAndWasNotWaitedFor) {
+  const pid_t child = fork();
+  if (child == 0) _exit(0);
+  siginfo_t info{};
+  ASSERT_EQ(waitid(P_PID, static_cast<id_t>(child), &info, WEXITED | WNOWAIT), 0);
+  EXPECT_FALSE(IsBeingMeasured(ProgressOf(child), "this boot"));
+  ASSERT_EQ(waitpid(child, nullptr, 0), child);
+}
+
+TEST_F(ResumeTest, NamesTheRunsThatOthersMeasureRightNow) {
+  const Plan plan = PlanOf("a");
+  EXPECT_EQ(MeasuredBesideText(*store_, "this boot"), "");
+  const int64_t run = Store(plan, "running");
+  EXPECT_EQ(MeasuredBesideText(*store_, "this boot"), "");  // it has told nothing yet
+  ASSERT_TRUE(store_->SetProgress(run, ProgressOf(getppid())).ok());
+  EXPECT_EQ(MeasuredBesideText(*store_, "this boot"),
+            "run 1 (process " + std::to_string(getppid()) +
+                ") is being measured at the same time: both disturb each other");
+  EXPECT_EQ(MeasuredBesideText(*store_, "another boot"), "");
+  ASSERT_TRUE(store_->FinishRun(run, "interrupted").ok());
+  EXPECT_EQ(MeasuredBesideText(*store_, "this boot"), "");
+}
+
+TEST(ApplyOverrides, AnIdleTimeThatIsGivenTwiceAndARequirementOfNothingAreRefused) {
+  Plan plan = *ParsePlan(FindPreset("idle")->toml, "preset idle");
+  EXPECT_EQ(ApplyOverrides(Idle("1s,2s,1s"), plan).error().message(),
+            "--idle: 1.00 s is given twice; repeat it with --repeat");
+  EXPECT_EQ(ApplyOverrides(Require("0s"), plan).error().message(),
+            "--require-ttft must be above 0");
 }
 
 }  // namespace

@@ -36,9 +36,21 @@ std::string FileUri(const std::string& path) {
   return uri;
 }
 
-Error OpenError(const std::string& path, bool writable, int code, const char* text) {
+std::string DirectoryOf(const std::string& path) {
   const size_t slash = path.rfind('/');
-  const std::string directory = slash == std::string::npos ? "." : path.substr(0, slash + 1);
+  return slash == std::string::npos ? "." : path.substr(0, slash + 1);
+}
+
+// SQLite has the same words for every reason, and beside a read-only file system a wrong errno.
+std::string WhyNotOpen(const std::string& path, const std::string& told) {
+  struct statvfs disk{};
+  const bool fixed =
+      statvfs(DirectoryOf(path).c_str(), &disk) == 0 && (disk.f_flag & ST_RDONLY) != 0;
+  return fixed ? "its file system is read-only" : told;
+}
+
+Error OpenError(const std::string& path, bool writable, int code, const char* text) {
+  const std::string directory = DirectoryOf(path);
   struct stat info{};
   if (stat(directory.c_str(), &info) != 0 && errno == ENOENT) {
     return {ErrorCode::kNotFound, "cannot open the database " + path + ": the directory " +
@@ -55,7 +67,8 @@ Error OpenError(const std::string& path, bool writable, int code, const char* te
             "there is no database " + path + ".\nRun rouse measure first, or name one with --db."};
   }
   return {ErrorCode::kPermission,
-          "cannot open the database " + path + " (" + text + ", code " + std::to_string(code) +
+          "cannot open the database " + path + " (" +
+              WhyNotOpen(path, std::string(text) + ", code " + std::to_string(code)) +
               ").\nMake the file and its directory accessible, or name another with --db."};
 }
 
@@ -290,7 +303,7 @@ Error Database::ErrorOf(int code) const {
                                   kept + "\nCheck the disk, or name another file with --db."};
     case SQLITE_CANTOPEN:
       return {ErrorCode::kPermission,
-              "cannot open the database " + path_ + " (" + detail +
+              "cannot open the database " + path_ + " (" + WhyNotOpen(path_, detail) +
                   ").\nMake the file and its directory accessible, or name another with --db."};
     default:
       return {ErrorCode::kInternal, "the database " + path_ + " failed (" + detail + ")"};

@@ -156,7 +156,7 @@ def test_a_server_that_loses_the_next_request_fails(run_rouse, scripted, tmp_pat
     assert answer.status == 1, answer.stderr
     cases = cases_of(run_rouse("report", "--json").json())
     assert failed_scripted(cases) == ["client left"]
-    assert "not served within" in cases["client left"]["detail"]
+    assert "the next request was not served" in cases["client left"]["detail"]
 
 
 def test_a_server_that_cannot_be_started_is_not_judged(run_rouse):
