@@ -9,6 +9,7 @@
 #include "base/units.h"
 #include "explain/layer_words.h"
 #include "explain/next_step.h"
+#include "results/stage_words.h"
 
 namespace rouse::explain {
 namespace {
@@ -86,12 +87,6 @@ std::vector<LayerRow> LayersOf(const Attempt& attempt, const Profile& subject,
   return rows;
 }
 
-std::string StageWords(Stage stage) {
-  std::string words(results::StageName(stage));
-  std::replace(words.begin(), words.end(), '_', ' ');
-  return words;
-}
-
 std::optional<Stage> LargestStage(const Profile& profile) {
   std::optional<Stage> largest;
   double most = 0;
@@ -114,10 +109,11 @@ std::string BoundaryOf(const Profile& warm, const std::string& who) {
     if (ColdWord(std::string(layer), *view)) return "";
   }
   const double share = *warm.Stage(*stage) / *warm.ttft_ns;
-  return who + " " + Ms(*warm.ttft_ns) + ", " + Percent(share) + " of it " + StageWords(*stage) +
+  return who + " " + Ms(*warm.ttft_ns) + ", " + Percent(share) + " of it " +
+         std::string(StageWords(*stage)) +
          ", with every layer of the server warm. A runtime that keeps every layer between requests "
          "has no cold start left to tune; the dominant stage lies elsewhere: in " +
-         StageWords(*stage) + ".";
+         std::string(StageWords(*stage)) + ".";
 }
 
 std::string ReadingWords(const Case& each) {

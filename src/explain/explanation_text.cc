@@ -8,6 +8,7 @@
 #include "base/terminal_text.h"
 #include "base/units.h"
 #include "explain/explain.h"
+#include "results/stage_words.h"
 
 namespace rouse::explain {
 namespace {
@@ -32,12 +33,6 @@ std::string RightAligned(const std::string& text, size_t columns) {
 }
 
 std::string Signed(double ns) { return (ns > 0 ? "+" : "") + Ms(ns); }
-
-std::string StageWords(results::Stage stage) {
-  std::string words(results::StageName(stage));
-  std::replace(words.begin(), words.end(), '_', ' ');
-  return words;
-}
 
 std::string LayerWords(const std::string& layer) {
   std::string words = layer;
@@ -65,7 +60,7 @@ std::string StagesText(const Attribution& attribution) {
                         Ms(row.here_ns.value_or(0)) + ", usually " + Ms(row.usual_ns.value_or(0));
     if (row.source)
       words += " (source: " + std::string(results::StageSourceName(*row.source)) + ")";
-    text += "  " + Padded(StageWords(row.stage), kNameColumns) + " " + words + "\n";
+    text += "  " + Padded(std::string(StageWords(row.stage)), kNameColumns) + " " + words + "\n";
   }
   return text;
 }
@@ -158,7 +153,8 @@ std::string ContrastText(const Contrast& contrast) {
   std::string stages;
   for (const StageExcessRow& row : contrast.attribution.stages) {
     if (row.Excess() < 0.1 * contrast.attribution.excess_ns || row.Excess() < 1e6) continue;
-    stages += (stages.empty() ? "" : ", ") + StageWords(row.stage) + " " + Signed(row.Excess());
+    stages += (stages.empty() ? "" : ", ") + std::string(StageWords(row.stage)) + " " +
+              Signed(row.Excess());
   }
   if (!stages.empty()) text += Wrap("of it: " + stages, 4, 4);
   for (const Claim& claim : contrast.attribution.claims) {

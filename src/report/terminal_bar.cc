@@ -10,21 +10,20 @@ namespace {
 
 struct StageLook {
   char letter;
-  std::string_view words;
   std::string_view color;  // SGR: a dark letter on a light ground, apart also for colour-blind eyes
 };
 
 // Indexed by Stage. Ground colours after Okabe and Ito, in the 256-colour cube.
 constexpr std::array<StageLook, results::kStageCount> kLooks{{
-    {'q', "queue", "30;48;5;250"},
-    {'s', "process start", "30;48;5;214"},
-    {'w', "weights", "30;48;5;117"},
-    {'i', "runtime init", "30;48;5;36"},
-    {'t', "tokenizer", "30;48;5;228"},
-    {'p', "prefill", "37;48;5;25"},
-    {'d', "first decode", "30;48;5;175"},
-    {'x', "transport", "37;48;5;130"},
-    {'.', "unattributed", "37;48;5;240"},
+    {'q', "30;48;5;250"},
+    {'s', "30;48;5;214"},
+    {'w', "30;48;5;117"},
+    {'i', "30;48;5;36"},
+    {'t', "30;48;5;228"},
+    {'p', "37;48;5;25"},
+    {'d', "30;48;5;175"},
+    {'x', "37;48;5;130"},
+    {'.', "37;48;5;240"},
 }};
 
 const StageLook& LookOf(results::Stage stage) { return kLooks[static_cast<size_t>(stage)]; }
@@ -43,7 +42,6 @@ std::string Painted(const std::string& text, std::string_view color) {
 }  // namespace
 
 char StageLetter(results::Stage stage) { return LookOf(stage).letter; }
-std::string_view StageWords(results::Stage stage) { return LookOf(stage).words; }
 
 std::optional<StageMeans> MeanStages(std::span<const results::Attempt* const> attempts) {
   StageMeans sums{};
@@ -154,18 +152,21 @@ std::string Sparkline(std::span<const double> values, int width, bool unicode) {
 std::string Legend(const std::vector<std::string>& bars, int columns, bool color) {
   std::string out;
   int width = 0;
-  for (const StageLook& look : kLooks) {
+  for (int i = 0; i < results::kStageCount; ++i) {
+    const auto stage = static_cast<results::Stage>(i);
+    const StageLook& look = LookOf(stage);
+    const std::string_view words = StageWords(stage);
     const bool used = std::any_of(bars.begin(), bars.end(), [&](const std::string& bar) {
       return bar.find(look.letter) != std::string::npos;
     });
     if (!used) continue;
-    const int item_width = 4 + static_cast<int>(look.words.size());  // "  x words"
+    const int item_width = 4 + static_cast<int>(words.size());  // "  x words"
     if (width > 0 && width + item_width > columns) {
       out += '\n';
       width = 0;
     }
     const std::string letter(1, look.letter);
-    out += "  " + (color ? Painted(letter, look.color) : letter) + " " + std::string(look.words);
+    out += "  " + (color ? Painted(letter, look.color) : letter) + " " + std::string(words);
     width += item_width;
   }
   return out.empty() ? out : out + "\n";

@@ -9,12 +9,12 @@
 #include <vector>
 
 #include "results/attempt.h"
+#include "results/stage_words.h"
 
 namespace rouse::report {
 
-// "s", "process start": as the bar's legend has it.
+// 's': as the bar's legend has it, beside results::StageWords.
 char StageLetter(results::Stage stage);
-std::string_view StageWords(results::Stage stage);
 
 // Mean time per stage over the attempts that have a TTFT, in ns; empty when none has. What no stage
 // holds is unattributed.

@@ -6,6 +6,7 @@
 #include <string_view>
 
 #include "results/attempt.h"
+#include "results/stage_words.h"
 
 namespace rouse::results {
 namespace {
@@ -41,6 +42,12 @@ bool CountsInSample(Outcome outcome) {
   return outcome != Outcome::kStateNotReached && outcome != Outcome::kInterrupted;
 }
 
+std::string_view StageWords(Stage stage) {
+  constexpr std::array<std::string_view, kStageCount> kWords = {
+      "queue",   "process start", "weights",   "runtime init", "tokenizer",
+      "prefill", "first decode",  "transport", "unattributed"};
+  return kWords[static_cast<size_t>(stage)];
+}
 std::string_view StageName(Stage stage) { return kStages[static_cast<size_t>(stage)]; }
 
 std::optional<Stage> StageFromName(std::string_view name) { return Find<Stage>(kStages, name); }
