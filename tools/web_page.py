@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Puts the built report page at OUT, for CMake (cmake/RouseWeb.cmake): web_page.py OUT
+"""Puts the built pages into a folder, for CMake (cmake/RouseWeb.cmake): web_page.py FOLDER
 
 From the per-user cache when web/ has not changed since it was last built on this machine, else it
 is built, which takes Node 20.19 or newer and the npm registry once."""
@@ -15,11 +15,12 @@ from devlib.report import Report, StepFailed  # noqa: E402
 
 def main(out: Path) -> int:
     try:
-        page = Report(total=1).step("report page", web.page)
+        pages = Report(total=1).step("report page", web.pages)
     except StepFailed:
         return 1  # told where it happened
-    out.parent.mkdir(parents=True, exist_ok=True)
-    shutil.copyfile(page, out)
+    out.mkdir(parents=True, exist_ok=True)
+    for name in web.PAGES:
+        shutil.copyfile(pages / name, out / name)
     return 0
 
 

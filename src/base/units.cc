@@ -1,12 +1,14 @@
 #include "base/units.h"
 
 #include <algorithm>
+#include <array>
 #include <charconv>
 #include <cmath>
 #include <cstdio>
 #include <limits>
 #include <numeric>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "base/time.h"
@@ -116,6 +118,17 @@ std::string FormatDuration(int64_t ns) {
   }
   const int64_t minutes = std::llround(value / 60e9);
   return std::to_string(minutes / 60) + " h " + std::to_string(std::abs(minutes % 60)) + " min";
+}
+
+std::string FormatWrittenDuration(int64_t ns) {
+  constexpr std::array<std::pair<int64_t, std::string_view>, 4> kWhole = {
+      {{3'600'000'000'000, "h"}, {60'000'000'000, "min"}, {1'000'000'000, "s"}, {1'000'000, "ms"}}};
+  for (const auto& [unit_ns, unit] : kWhole) {
+    if (ns >= unit_ns && ns % unit_ns == 0) {
+      return std::to_string(ns / unit_ns) + " " + std::string(unit);
+    }
+  }
+  return ns == 0 ? "0 s" : std::to_string(ns) + " ns";
 }
 
 std::string FormatBytes(int64_t bytes) {

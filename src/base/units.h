@@ -22,6 +22,10 @@ Result<int64_t> ParseBytes(std::string_view text);
 // Three significant digits with a unit for people: "24.1 ms", "1.31 s", "9 h 11 min".
 std::string FormatDuration(int64_t ns);
 
+// A duration that somebody wrote, as one would: in whole units, the largest that fit: "20 s",
+// "90 s", "1 min", "8 h". FormatDuration() is for what was measured.
+std::string FormatWrittenDuration(int64_t ns);
+
 // "98.4 MB" (powers of 1000, as disks are sold).
 std::string FormatBytes(int64_t bytes);
 

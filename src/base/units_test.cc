@@ -5,6 +5,8 @@
 #include <string_view>
 #include <vector>
 
+#include "base/time.h"
+
 namespace rouse {
 namespace {
 
@@ -34,6 +36,16 @@ TEST(ParseBytes, TellsThousandsFrom1024) {
   EXPECT_EQ(ParseBytes("2KiB").value(), 2048);
   EXPECT_EQ(ParseBytes("1.5 GiB").value(), 1'610'612'736);
   EXPECT_FALSE(ParseBytes("12 apples").ok());
+}
+
+TEST(FormatWrittenDuration, IsAsOneWouldWriteIt) {
+  EXPECT_EQ(FormatWrittenDuration(0), "0 s");
+  EXPECT_EQ(FormatWrittenDuration(20 * kNsPerSecond), "20 s");
+  EXPECT_EQ(FormatWrittenDuration(60 * kNsPerSecond), "1 min");
+  EXPECT_EQ(FormatWrittenDuration(90 * kNsPerSecond), "90 s");
+  EXPECT_EQ(FormatWrittenDuration(8 * 3600 * kNsPerSecond), "8 h");
+  EXPECT_EQ(FormatWrittenDuration(1500 * kNsPerMs), "1500 ms");
+  EXPECT_EQ(FormatWrittenDuration(7), "7 ns");
 }
 
 TEST(FormatDuration, KeepsThreeDigits) {

@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <cstdio>
 #include <map>
-#include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
 #include <vector>
@@ -14,9 +13,7 @@
 #include "base/units.h"
 #include "cli/commands.h"
 #include "cli/common.h"
-#include "lab/resume.h"
-#include "os/boot.h"
-#include "os/process.h"
+#include "cli/run_progress.h"
 #include "report/json.h"
 #include "report/terminal.h"
 #include "results/store.h"
@@ -47,11 +44,6 @@ std::string Row(const RunSummary& run, int columns) {
   const int left = columns - DisplayColumns(head) - DisplayColumns(counts);
   constexpr int kNameMin = 10;
   return head + PadRight(FitText(what, std::max(left, kNameMin)), left) + counts;
-}
-
-bool IsAlive(const results::RunProgress& progress) {
-  const Result<os::Boot> boot = os::ReadBoot(os::ProcRoot::Real());
-  return boot.ok() && lab::IsBeingMeasured(progress, boot->id.value_or(""));
 }
 
 // Where a run stands that is being measured, or was until its tool was killed. Of the database
@@ -85,21 +77,9 @@ std::string ProgressLine(const RunSummary& run, const results::RunProgress& prog
 
 // The run's own line of JSON with what is in flight as "progress" (null when nothing is).
 std::string LineJson(const RunSummary& run, const std::optional<results::RunProgress>& progress) {
-  nlohmann::ordered_json json = nlohmann::ordered_json::parse(report::RunLineJson(run));
-  json["progress"] = nullptr;
-  if (!progress) return json.dump();
-  nlohmann::ordered_json now = {{"alive", IsAlive(*progress)},
-                                {"done", progress->done},
-                                {"total", progress->total},
-                                {"condition", progress->condition},
-                                {"doing", progress->doing}};
-  now["position"] = progress->position ? nlohmann::ordered_json(*progress->position) : nullptr;
-  now["until_wall_ns"] =
-      progress->until_wall_ns ? nlohmann::ordered_json(*progress->until_wall_ns) : nullptr;
-  now["updated_wall_ns"] = progress->updated_wall_ns;
-  now["eta_ns"] = progress->eta_ns;
-  json["progress"] = std::move(now);
-  return json.dump();
+  std::string json = report::RunLineJson(run);
+  json.pop_back();
+  return json + ",\"progress\":" + (progress ? ProgressJson(*progress) : "null") + "}";
 }
 
 // `store` is null where there is no database yet.

@@ -3,12 +3,10 @@
 #include <arpa/inet.h>
 
 #include <algorithm>
-#include <array>
 #include <atomic>
 #include <condition_variable>
 #include <deque>
 #include <functional>
-#include <map>
 #include <mutex>
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -17,7 +15,7 @@
 
 #include "base/strings.h"
 #include "base/time.h"
-#include "cli/ui_pages.h"
+#include "cli/ui_runs.h"
 #include "http/server.h"
 #include "report/html.h"
 #include "report/json.h"
@@ -36,10 +34,7 @@ constexpr int64_t kWatchNs = 300 * kNsPerMs;
 constexpr int64_t kPingNs = 15 * kNsPerSecond;
 constexpr size_t kStreamLimit = 64;
 constexpr size_t kQueueLimit = 256;
-constexpr int kPagePollSeconds = 2;
-constexpr std::string_view kListPolicy =
-    "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src data:; "
-    "base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
+constexpr std::string_view kPlainPolicy = "default-src 'none'; frame-ancestors 'none'";
 // The report page brings a stricter policy of its own for scripts (web/README.md).
 constexpr std::string_view kPagePolicy =
     "base-uri 'none'; form-action 'none'; frame-ancestors 'none'; object-src 'none'";
@@ -80,7 +75,7 @@ Response Make(int status, std::string type, std::string body, std::string_view p
 }
 
 Response Plain(int status, const std::string& text) {
-  return Make(status, "text/plain; charset=utf-8", text + "\n", kListPolicy);
+  return Make(status, "text/plain; charset=utf-8", text + "\n", kPlainPolicy);
 }
 
 std::string TagOf(std::string_view text) {
@@ -104,64 +99,9 @@ Response Tagged(const Request& request, const std::string& tag,
   return response;
 }
 
-// The database, opened when it is there, and again after an error (it may have been replaced).
-class Reader {
- public:
-  explicit Reader(std::string path) : path_(std::move(path)) {}
-
-  template <typename Read>
-  auto With(Read&& read) -> decltype(read(std::declval<results::Store&>())) {
-    if (!store_) {
-      Result<results::Store> opened = results::Store::Open(path_, results::OpenMode::kReadOnly);
-      if (!opened.ok()) return opened.error();
-      store_.emplace(*std::move(opened));
-    }
-    auto result = read(*store_);
-    if (!result.ok() && result.error().code() != ErrorCode::kUsage) store_.reset();
-    return result;
-  }
-
- private:
-  std::string path_;
-  std::optional<results::Store> store_;
-};
-
-struct ListedRun {
-  int64_t id = 0;
-  std::string json;  // one line; what changes here is told
-};
-
-// As `rouse list --json` has it; a running one also tells how far it is.
-std::string ListedJson(const RunSummary& run, const std::optional<results::RunProgress>& progress) {
-  std::string json = report::RunLineJson(run);
-  if (run.status != "running" || !progress) return json;
-  const nlohmann::ordered_json now = {{"done", progress->done},
-                                      {"total", progress->total},
-                                      {"condition", progress->condition},
-                                      {"doing", progress->doing},
-                                      {"eta_ns", progress->eta_ns}};
-  json.pop_back();
-  return json +
-         ",\"progress\":" + now.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) +
-         "}";
-}
-
-Result<std::vector<ListedRun>> ListOf(results::Store& store) {
-  ASSIGN_OR_RETURN(const std::vector<RunSummary> runs, store.ListRuns());
-  std::vector<ListedRun> listed;
-  for (const RunSummary& run : runs) {
-    std::optional<results::RunProgress> progress;
-    if (run.status == "running") {
-      ASSIGN_OR_RETURN(progress, store.LoadProgress(run.id));
-    }
-    listed.push_back({run.id, ListedJson(run, progress)});
-  }
-  return listed;
-}
-
 // No runs yet is no error: the database may not be there before the first one.
-Result<std::vector<ListedRun>> RunsOf(Reader& reader) {
-  Result<std::vector<ListedRun>> runs = reader.With(ListOf);
+Result<std::vector<ListedRun>> RunsOf(UiDatabase& database) {
+  Result<std::vector<ListedRun>> runs = database.With(ListOf);
   if (!runs.ok() && runs.error().code() == ErrorCode::kNotFound) return std::vector<ListedRun>();
   return runs;
 }
@@ -170,17 +110,38 @@ std::string EventText(const std::string& name, const std::string& json) {
   return "event: " + name + "\ndata: " + json + "\n\n";
 }
 
-// "[{...},{...}]"
-std::string JsonList(const std::vector<const ListedRun*>& runs) {
-  std::string list;
-  for (const ListedRun* const run : runs) list += (list.empty() ? "" : ",") + run->json;
-  return "[" + list + "]";
+// The policy that the list page states for itself, with what only a header can say.
+std::string ListPolicy(const Result<std::string_view>& page) {
+  constexpr std::string_view kBegin = "http-equiv=\"Content-Security-Policy\" content=\"";
+  const size_t from = page.ok() ? page->find(kBegin) : std::string_view::npos;
+  if (from == std::string_view::npos) return std::string(kPlainPolicy);
+  const std::string_view rest = page->substr(from + kBegin.size());
+  return std::string(rest.substr(0, rest.find('"'))) + "; frame-ancestors 'none'";
 }
 
-std::string JsonList(const std::vector<ListedRun>& runs) {
-  std::vector<const ListedRun*> all;
-  for (const ListedRun& run : runs) all.push_back(&run);
-  return JsonList(all);
+// A page of another site cannot read what is here, but it could ask for it all day. Opening an
+// address by a link is no such thing.
+bool IsAskedByAnotherSite(const Request& request) {
+  const std::optional<std::string_view> site = request.Find("Sec-Fetch-Site");
+  if (!site || *site == "same-origin" || *site == "none") return false;
+  return request.Find("Sec-Fetch-Mode").value_or("") != "navigate";
+}
+
+// "run=3"; empty: of all runs.
+std::optional<int64_t> RunOf(const Request& request) {
+  if (!request.query.starts_with("run=")) return std::nullopt;
+  return ParseInt64(request.query.substr(4));
+}
+
+// For a person whose binary has no pages: the runs as text.
+std::string ListText(const std::vector<RunSummary>& runs, const std::string& why) {
+  std::string text;
+  for (const RunSummary& run : runs) {
+    text += "/runs/" + std::to_string(run.id) + "  " + FormatWallTime(run.started_wall_ns) + "  " +
+            run.status + "  " + run.name + ", " + std::to_string(run.attempts) + " attempts, " +
+            std::to_string(run.failed) + " failed\n";
+  }
+  return (runs.empty() ? "No runs yet; rouse measure makes one.\n" : text) + "\n" + why;
 }
 
 class Server final : public UiServer {
@@ -188,6 +149,7 @@ class Server final : public UiServer {
   Server(UiOptions options, std::unique_ptr<http::Server> server)
       : options_(std::move(options)),
         server_(std::move(server)),
+        list_policy_(ListPolicy(report::RunsPage())),
         pages_(options_.database),
         watched_(options_.database) {}
 
@@ -223,6 +185,10 @@ class Server final : public UiServer {
     Request request;
     std::shared_ptr<ResponseWriter> writer;
   };
+  struct Stream {
+    std::shared_ptr<ResponseWriter> writer;
+    std::optional<int64_t> run;  // tell of this one only
+  };
 
   // On the I/O thread.
   void Handle(Request request, std::shared_ptr<ResponseWriter> writer) {
@@ -234,13 +200,16 @@ class Server final : public UiServer {
       refused.headers.push_back({"Allow", "GET, HEAD"});
       return writer->Send(std::move(refused));
     }
+    if (IsAskedByAnotherSite(request)) {
+      return writer->Send(Plain(403, "Pages of other sites get no answer here."));
+    }
     if (const std::optional<Response> fixed = Fixed(request)) return writer->Send(*fixed);
     const std::lock_guard lock(mutex_);
     if (request.path == "/events") {
       if (streams_.size() >= kStreamLimit) {
         return writer->Send(Plain(503, "Too many pages are open; close one."));
       }
-      joining_.push_back(std::move(writer));
+      joining_.push_back({std::move(writer), RunOf(request)});
     } else if (tasks_.size() >= kQueueLimit) {
       return writer->Send(Plain(503, "Too much is asked for at once."));
     } else {
@@ -249,23 +218,17 @@ class Server final : public UiServer {
     wake_.notify_all();
   }
 
-  static std::optional<Response> Fixed(const Request& request) {
-    struct File {
-      std::string_view path;
-      std::string_view type;
-      std::string_view (*text)();
-    };
-    static constexpr std::array<File, 3> kFiles = {
-        {{"/", "text/html; charset=utf-8", UiListHtml},
-         {"/ui.css", "text/css; charset=utf-8", UiListCss},
-         {"/ui.js", "text/javascript; charset=utf-8", UiListJs}}};
-    for (const File& file : kFiles) {
-      if (request.path != file.path) continue;
-      return Tagged(request, TagOf(file.text()), [&] {
-        return Make(200, std::string(file.type), std::string(file.text()), kListPolicy);
-      });
+  std::optional<Response> Fixed(const Request& request) {
+    // Browsers ask for it; a mark of their own is as good as one of ours.
+    if (request.path == "/favicon.ico") return Make(204, "", "");
+    if (request.path == "/events" && request.method == "HEAD") {
+      return Make(200, "text/event-stream", "", kPlainPolicy);
     }
-    return std::nullopt;
+    const Result<std::string_view> page = report::RunsPage();
+    if (request.path != "/" || !page.ok()) return std::nullopt;
+    return Tagged(request, TagOf(*page), [&] {
+      return Make(200, "text/html; charset=utf-8", std::string(*page), list_policy_);
+    });
   }
 
   void Work() {
@@ -287,6 +250,7 @@ class Server final : public UiServer {
 
   // On the worker thread.
   Response Answer(const Request& request) {
+    if (request.path == "/") return TextList();
     if (request.path == "/api/runs") {
       const Result<std::vector<ListedRun>> runs = RunsOf(pages_);
       if (!runs.ok()) return Failed(runs.error());
@@ -302,13 +266,26 @@ class Server final : public UiServer {
     return Plain(404, "There is no such page. " + url() + " lists the runs.");
   }
 
+  // Where the list page would be, in a binary without it.
+  Response TextList() {
+    const Result<std::vector<RunSummary>> runs =
+        pages_.With([](results::Store& store) { return store.ListRuns(); });
+    if (!runs.ok() && runs.error().code() != ErrorCode::kNotFound) return Failed(runs.error());
+    return Plain(200, ListText(runs.ok() ? *runs : std::vector<RunSummary>(),
+                               report::RunsPage().error().message()));
+  }
+
   Response Page(int64_t number) {
     const Result<results::Run> run =
         pages_.With([&](results::Store& store) { return store.LoadRun(number); });
-    if (!run.ok()) return Failed(run.error());
+    const std::string name = std::to_string(number);
     const Result<std::string> page = report::PageShell(
-        report::PageTitle(*run), "/api/runs/" + std::to_string(number), kPagePollSeconds);
-    if (page.ok()) return Make(200, "text/html; charset=utf-8", *page, kPagePolicy);
+        run.ok() ? report::PageTitle(*run) : "No run " + name,
+        {.data = "/api/runs/" + name, .events = "/events?run=" + name, .home = "/"});
+    // Without the run the page says why, in the words of its data's answer.
+    const int status = run.ok() ? 200 : Failed(run.error()).status;
+    if (page.ok()) return Make(status, "text/html; charset=utf-8", *page, kPagePolicy);
+    if (!run.ok()) return Failed(run.error());
     // A binary without the page (it says so) still shows what the terminal shows.
     const Result<std::vector<results::Attempt>> attempts =
         pages_.With([&](results::Store& store) { return store.LoadAttempts(number); });
@@ -341,10 +318,9 @@ class Server final : public UiServer {
 
   // On the watcher's thread: all event streams are written here.
   void Watch() {
-    std::map<int64_t, std::string> told;
     MonoTime pinged = MonoNow();
     while (true) {
-      std::vector<std::shared_ptr<ResponseWriter>> joining;
+      std::vector<Stream> joining;
       {
         std::unique_lock lock(mutex_);
         wake_.wait_for(lock, std::chrono::nanoseconds(kWatchNs),
@@ -354,66 +330,68 @@ class Server final : public UiServer {
         // Nobody looks: nothing is read.
         if (joining.empty() && streams_.empty()) continue;
       }
-      const Result<std::vector<ListedRun>> runs = RunsOf(watched_);
-      if (runs.ok()) {
-        TellChanges(*runs, told);
-        for (const auto& writer : joining) Join(writer, *runs);
-      } else {
-        for (const auto& writer : joining) writer->Send(Failed(runs.error()));
-      }
+      Tell(watched_.Look());
+      for (Stream& stream : joining) Join(std::move(stream));
       if ((MonoNow() - pinged) > kPingNs) {
         pinged = MonoNow();
-        Broadcast(": ping\n\n");
+        for (Stream& stream : streams_) Write(stream, ": ping\n\n");
       }
+      DropGone();
     }
-    for (const auto& stream : streams_) stream->End();
+    for (const Stream& stream : streams_) {
+      if (stream.writer) stream.writer->End();
+    }
     streams_.clear();
   }
 
-  void TellChanges(const std::vector<ListedRun>& runs, std::map<int64_t, std::string>& told) {
-    std::vector<const ListedRun*> changed;
-    for (const ListedRun& run : runs) {
-      std::string& last = told[run.id];
-      if (last == run.json) continue;
-      last = run.json;
-      changed.push_back(&run);
+  void Tell(const UiRuns::Change& change) {
+    for (Stream& stream : streams_) {
+      if (change.all) {
+        Write(stream, EventText("all", watched_.AllJson(stream.run)));
+        continue;
+      }
+      std::vector<ListedRun> changed;
+      for (const ListedRun& run : change.changed) {
+        if (!stream.run || *stream.run == run.id) changed.push_back(run);
+      }
+      if (!changed.empty()) {
+        Write(stream, EventText("changed", "{\"runs\":" + JsonList(changed) + "}"));
+      }
+      std::vector<int64_t> removed = change.removed;
+      if (stream.run) std::erase_if(removed, [&](int64_t run) { return run != *stream.run; });
+      if (!removed.empty()) {
+        Write(stream, EventText("removed", nlohmann::json{{"runs", removed}}.dump()));
+      }
     }
-    if (changed.empty() || streams_.empty()) return;
-    Broadcast(EventText("changed", "{\"runs\":" + JsonList(changed) + "}"));
   }
 
-  void Join(const std::shared_ptr<ResponseWriter>& writer, const std::vector<ListedRun>& runs) {
-    writer->Begin(Make(200, "text/event-stream", "", kListPolicy));
-    const std::string path = nlohmann::json(options_.database)
-                                 .dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
-    const std::string text =
-        EventText("all", "{\"database\":" + path + ",\"runs\":" + JsonList(runs) + "}");
-    if (!writer->Write("retry: 2000\n" + text)) return;
+  void Join(Stream stream) {
+    stream.writer->Begin(Make(200, "text/event-stream", "", kPlainPolicy));
+    Write(stream, "retry: 2000\n" + EventText("all", watched_.AllJson(stream.run)));
     const std::lock_guard lock(mutex_);
-    streams_.push_back(writer);
+    streams_.push_back(std::move(stream));
   }
 
-  void Broadcast(const std::string& text) {
-    std::vector<std::shared_ptr<ResponseWriter>> streams;
-    {
-      const std::lock_guard lock(mutex_);
-      streams = streams_;
-    }
-    std::erase_if(streams, [&](const auto& stream) { return !stream->Write(text); });
+  static void Write(Stream& stream, const std::string& text) {
+    if (stream.writer && !stream.writer->Write(text)) stream.writer.reset();
+  }
+
+  void DropGone() {
     const std::lock_guard lock(mutex_);
-    streams_ = std::move(streams);
+    std::erase_if(streams_, [](const Stream& stream) { return stream.writer == nullptr; });
   }
 
   const UiOptions options_;
   const std::unique_ptr<http::Server> server_;
-  Reader pages_;    // the worker's
-  Reader watched_;  // the watcher's
+  const std::string list_policy_;
+  UiDatabase pages_;  // the worker's
+  UiRuns watched_;    // the watcher's
   std::mutex mutex_;
   std::condition_variable wake_;
   bool stopping_ = false;
   std::deque<Task> tasks_;
-  std::vector<std::shared_ptr<ResponseWriter>> joining_;
-  std::vector<std::shared_ptr<ResponseWriter>> streams_;  // changed by the watcher only
+  std::vector<Stream> joining_;
+  std::vector<Stream> streams_;  // the watcher's; its size is read by others
   std::thread worker_;
   std::thread watcher_;
 };

@@ -138,7 +138,7 @@ void Decide(Contrast& contrast) {
 
 std::string TitleOf(const std::string& layer, const ConditionRow& condition) {
   if (layer == "idle") {
-    return "nothing was asked for " + FormatDuration(condition.idle_ns.value_or(0));
+    return "nothing was asked for " + FormatWrittenDuration(condition.idle_ns.value_or(0));
   }
   if (const LayerWords* const words = FindLayerWords(layer)) {
     return std::string(words->lost);

@@ -121,7 +121,7 @@ TEST(Contrasts, IdlingNamesTheLayersThatItLostWithoutCallingThemTheCause) {
   const Contrast contrast = OnlyContrast(data);
   EXPECT_EQ(contrast.layer, "idle");
   EXPECT_EQ(contrast.grade, Grade::kProved);
-  EXPECT_EQ(contrast.title, "nothing was asked for 10 min 0 s");
+  EXPECT_EQ(contrast.title, "nothing was asked for 10 min");
   EXPECT_THAT(contrast.lost_layers, testing::ElementsAre("model unloaded (loaded in the base)"));
 }
 

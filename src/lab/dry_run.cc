@@ -192,7 +192,7 @@ std::string ScheduleText(const Plan& plan, const DryRun& run) {
     const Condition& condition = plan.conditions[attempt.condition];
     out += "  " + Padded(std::to_string(attempt.block), 5) + "  " +
            Padded(std::to_string(*attempt.position), 8) + "  " + Padded(condition.name, width) +
-           "  " + FormatDuration(condition.idle_ns.value_or(0)) + "\n";
+           "  " + FormatWrittenDuration(condition.idle_ns.value_or(0)) + "\n";
   }
   if (!run.cases_text.empty()) out += "\nAfter these attempts:\n" + run.cases_text;
   return out + "\nNothing was run.\n";

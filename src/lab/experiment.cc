@@ -320,7 +320,7 @@ class Experiment {
     RETURN_IF_ERROR(TellStore(scheduled.position));
     context.on_idle = [&](int64_t idle_ns) {
       progress_.until_wall_ns = WallNowNs() + idle_ns;
-      Say("idle for " + FormatDuration(idle_ns) + ", without any contact");
+      Say("idle for " + FormatWrittenDuration(idle_ns) + ", without any contact");
       // A store that fails here fails again when the attempt is stored, and is told then.
       const Status told = TellStore(scheduled.position);
       static_cast<void>(told.ok());

@@ -10,7 +10,7 @@ namespace {
 
 std::string Idle(const Condition& condition) {
   const int64_t idle_ns = condition.idle_ns.value_or(0);
-  return idle_ns == 0 ? "" : FormatDuration(idle_ns);
+  return idle_ns == 0 ? "" : FormatWrittenDuration(idle_ns);
 }
 
 std::string PromptTokens(const Condition& condition) {

@@ -139,16 +139,7 @@ Status KeepOnly(const std::vector<std::string>& only, Plan& plan) {
   return {};
 }
 
-std::string IdleName(int64_t ns) {
-  const std::array<std::pair<int64_t, std::string_view>, 4> units = {
-      {{3'600'000'000'000, "h"}, {60'000'000'000, "min"}, {1'000'000'000, "s"}, {1'000'000, "ms"}}};
-  for (const auto& [unit_ns, unit] : units) {
-    if (ns >= unit_ns && ns % unit_ns == 0) {
-      return "idle " + std::to_string(ns / unit_ns) + " " + std::string(unit);
-    }
-  }
-  return ns == 0 ? "idle 0 s" : "idle " + std::to_string(ns) + " ns";
-}
+std::string IdleName(int64_t ns) { return "idle " + FormatWrittenDuration(ns); }
 
 // Replaces the conditions that change only the idle time by one per duration, on the base that they
 // had (or on the first condition). A duration equal to the base's own is the base itself.

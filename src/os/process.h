@@ -146,7 +146,7 @@ Status StartKeeper();
 // gone. For processes that we did not start: orphans that were re-parented are not found.
 std::vector<int> ProcessTree(int pid);
 
-// Field 22 of /proc/PID/stat.
+// Field 22 of /proc/PID/stat. kNotFound when it is gone, or has ended and waits to be reaped.
 Result<int64_t> ProcessStartTicks(int pid);
 
 // The process that listens on this TCP port of this machine; empty when it can't be told (another

@@ -116,7 +116,14 @@ std::vector<int> ProcessTree(int pid) {
   return internal::DescendantsOf(links, pid);
 }
 
-Result<int64_t> ProcessStartTicks(int pid) { return internal::StartTicks(ProcRoot::Real(), pid); }
+Result<int64_t> ProcessStartTicks(int pid) {
+  ASSIGN_OR_RETURN(const std::string stat, ProcRoot::Real().ReadOf(pid, "stat"));
+  const size_t state = stat.rfind(") ");
+  if (state != std::string::npos && (stat[state + 2] == 'Z' || stat[state + 2] == 'X')) {
+    return Error(ErrorCode::kNotFound, "process " + std::to_string(pid) + " has ended");
+  }
+  return internal::StartTicks(ProcRoot::Real(), pid);
+}
 
 std::optional<int> PidListeningOn(int port) {
   const std::set<std::string> sockets = ListeningInodes(port);

@@ -483,6 +483,16 @@ TEST(ProcessTree, IsEmptyForAProcessThatIsGone) {
   EXPECT_EQ(ProcessStartTicks(child->pid()).error().code(), ErrorCode::kNotFound);
 }
 
+TEST(ProcessStartTicks, DoesNotTakeAProcessThatWaitsToBeReapedForALivingOne) {
+  const pid_t pid = fork();
+  if (pid == 0) _exit(0);
+  ASSERT_GT(pid, 0);
+  siginfo_t info{};
+  ASSERT_EQ(waitid(P_PID, static_cast<id_t>(pid), &info, WEXITED | WNOWAIT), 0);
+  EXPECT_EQ(ProcessStartTicks(pid).error().code(), ErrorCode::kNotFound);
+  ASSERT_EQ(waitpid(pid, nullptr, 0), pid);
+}
+
 TEST(PidListeningOn, FindsOurOwnSocketAndNothingOnAFreePort) {
   const Fd listener(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
   sockaddr_in address{};

@@ -5,19 +5,27 @@
 namespace rouse::report {
 
 #ifdef ROUSE_PAGE_FILE
-// The page as web/ built it, put into this binary by the assembler.
+// The pages as web/ built them, put into this binary by the assembler.
 __asm__(
     ".section .rodata\n"
     ".global rouse_page_begin\n"
     ".global rouse_page_end\n"
+    ".global rouse_runs_begin\n"
+    ".global rouse_runs_end\n"
     "rouse_page_begin:\n"
     ".incbin \"" ROUSE_PAGE_FILE
     "\"\n"
     "rouse_page_end:\n"
+    "rouse_runs_begin:\n"
+    ".incbin \"" ROUSE_RUNS_FILE
+    "\"\n"
+    "rouse_runs_end:\n"
     ".previous\n");
 extern "C" {
 extern const char rouse_page_begin[];  // NOLINT: the assembler's names
 extern const char rouse_page_end[];    // NOLINT
+extern const char rouse_runs_begin[];  // NOLINT
+extern const char rouse_runs_end[];    // NOLINT
 }
 #endif
 
@@ -26,6 +34,14 @@ namespace {
 std::string_view Template() {
 #ifdef ROUSE_PAGE_FILE
   return {rouse_page_begin, static_cast<size_t>(rouse_page_end - rouse_page_begin)};
+#else
+  return {};
+#endif
+}
+
+std::string_view RunsTemplate() {
+#ifdef ROUSE_PAGE_FILE
+  return {rouse_runs_begin, static_cast<size_t>(rouse_runs_end - rouse_runs_begin)};
 #else
   return {};
 #endif
@@ -102,7 +118,8 @@ Status CheckPage() {
   if (!Template().empty()) return {};
   return Error(ErrorCode::kUsage,
                "this rouse was built without the report page (-DROUSE_WEB=OFF), so there is no "
-               "--html;\nbuild with ./dev build -DROUSE_WEB=ON, or use --json or --csv");
+               "--html, and rouse ui shows text;\nbuild with ./dev build -DROUSE_WEB=ON, or use "
+               "--json or --csv");
 }
 
 Result<std::string> PageHtml(std::string_view title, std::string_view json) {
@@ -111,11 +128,19 @@ Result<std::string> PageHtml(std::string_view title, std::string_view json) {
       "<script type=\"application/json\" id=\"rouse-data\">" + JsonInHtml(json) + "</script>");
 }
 
-Result<std::string> PageShell(std::string_view title, std::string_view source, int poll_seconds) {
+Result<std::string> PageShell(std::string_view title, const PageSource& source) {
+  const auto attribute = [](std::string_view name, std::string_view value) {
+    return value.empty() ? "" : " data-" + std::string(name) + "=\"" + HtmlText(value) + "\"";
+  };
   return Fill(HtmlText(title), "connect-src 'self'",
-              "<script type=\"application/json\" id=\"rouse-data\" data-source=\"" +
-                  HtmlText(source) + "\" data-poll-seconds=\"" + std::to_string(poll_seconds) +
-                  "\"></script>");
+              "<script type=\"application/json\" id=\"rouse-data\"" +
+                  attribute("source", source.data) + attribute("events", source.events) +
+                  attribute("home", source.home) + "></script>");
+}
+
+Result<std::string_view> RunsPage() {
+  RETURN_IF_ERROR(CheckPage());
+  return RunsTemplate();
 }
 
 std::string PageTitle(const results::Run& run) {

@@ -36,9 +36,17 @@ std::string ComparisonPageJson(const std::vector<Comparison>& comparisons,
 // The whole file with `json` inside. Neither title nor data can break out of their elements.
 Result<std::string> PageHtml(std::string_view title, std::string_view json);
 
-// The page for a server to send: it fetches its data from `source`, a path of its own origin, and
-// again every `poll_seconds` while the run is running (0: never).
-Result<std::string> PageShell(std::string_view title, std::string_view source, int poll_seconds);
+// Where a page that a server sends gets its data from: paths of the server's own origin.
+struct PageSource {
+  std::string data;    // JSON, as PageJson() makes it
+  std::string events;  // server-sent events that tell when it has changed; "": it does not change
+  std::string home;    // the list of runs, to go back to; "": there is none
+};
+Result<std::string> PageShell(std::string_view title, const PageSource& source);
+
+// The whole page that lists the runs: it fetches /events of the server that sends it. The same
+// error as CheckPage().
+Result<std::string_view> RunsPage();
 
 // "Run 3, quick" and "Run 4 against run 3".
 std::string PageTitle(const results::Run& run);

@@ -97,9 +97,21 @@ TEST(ReportPage, CarriesTheCatalogueThatTheBinaryHas) {
 TEST(ReportPage, AShellAsksOnlyItsOwnOriginAndAFileNobody) {
   if (!CheckPage().ok()) GTEST_SKIP() << "built without the page";
   EXPECT_THAT(*PageHtml("t", "{}"), HasSubstr("connect-src 'none'"));
-  const std::string shell = *PageShell("t", "/api/\"><script>", 2);
+  const std::string shell =
+      *PageShell("t", {.data = "/api/\"><script>", .events = "", .home = "/"});
   EXPECT_THAT(shell, HasSubstr("connect-src 'self'"));
+  EXPECT_THAT(shell, HasSubstr("data-home=\"/\""));
+  EXPECT_THAT(shell, Not(HasSubstr("data-events")));
   EXPECT_THAT(shell, HasSubstr("data-source=\"/api/&quot;&gt;&lt;script&gt;\""));
+}
+
+TEST(ReportPage, TheListOfRunsAllowsItsOwnScriptAndItsOwnOriginOnly) {
+  if (!CheckPage().ok()) GTEST_SKIP() << "built without the page";
+  const std::string page(*RunsPage());
+  EXPECT_THAT(page, HasSubstr("default-src 'none'; script-src 'sha256-"));
+  EXPECT_THAT(page, HasSubstr("connect-src 'self'"));
+  EXPECT_THAT(page, Not(HasSubstr("unsafe-inline")));
+  EXPECT_THAT(page, Not(HasSubstr("<!--ROUSE:")));
 }
 
 TEST(ReportPage, GzipComesAsBase64) {

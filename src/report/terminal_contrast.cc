@@ -188,7 +188,7 @@ LadderRow RowOf(const results::Run& run, std::span<const Attempt> attempts,
   row.lost_layer = layer != nullptr && ValueOf(base, layer->layer) == layer->warmer;
   row.name = row.lost_layer ? std::string(layer->name) : declared.name;
   if (declared.changed == "idle") {
-    row.name = "idle " + FormatDuration(declared.idle_ns.value_or(0));
+    row.name = "idle " + FormatWrittenDuration(declared.idle_ns.value_or(0));
     row.lost_layer = true;
   } else if (layer != nullptr && !row.lost_layer && declared.changed == "model") {
     row.name = layer->name;  // a process that ends takes a model along; the layer is the same

@@ -1,5 +1,6 @@
 // The rows of one attempt: its own, made of the fields of fields.h and a few that are no whole
 // numbers, and the child rows.
+#include <algorithm>
 #include <array>
 #include <string>
 #include <unordered_map>
@@ -41,6 +42,11 @@ std::string InsertSql() {
 const std::string& SelectSql() {
   static const std::string sql =
       "SELECT key, " + ColumnList() + " FROM attempts WHERE run = ? ORDER BY key";
+  return sql;
+}
+
+const std::string& SelectLastSql() {
+  static const std::string sql = SelectSql() + " DESC LIMIT ?";
   return sql;
 }
 
@@ -320,6 +326,19 @@ Result<std::vector<Attempt>> ReadAttempts(Database& database, int64_t run, Detai
   }
   if (detail == Detail::kSummary) return attempts;
   RETURN_IF_ERROR(ReadAllChildren(database, detail, places, attempts));
+  return attempts;
+}
+
+Result<std::vector<Attempt>> ReadLastAttempts(Database& database, int64_t run, int64_t count) {
+  ASSIGN_OR_RETURN(Statement* const select, database.Prepare(SelectLastSql()));
+  select->Bind(run).Bind(count);
+  std::vector<Attempt> attempts;
+  while (true) {
+    ASSIGN_OR_RETURN(const bool row, select->Step());
+    if (!row) break;
+    attempts.push_back(ReadOwnRow(*select));
+  }
+  std::reverse(attempts.begin(), attempts.end());
   return attempts;
 }
 

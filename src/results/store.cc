@@ -110,8 +110,10 @@ Result<std::unique_ptr<Database>> OpenForWriting(const std::string& path) {
   return database;
 }
 
-Result<std::unique_ptr<Database>> OpenForReading(const std::string& path) {
+Result<std::unique_ptr<Database>> OpenForReading(const std::string& path,
+                                                 std::optional<int> busy_timeout_ms) {
   ASSIGN_OR_RETURN(auto database, Database::Open(path, false, false));
+  if (busy_timeout_ms) database->SetBusyTimeout(*busy_timeout_ms);
   Result<Identity> identity = ReadIdentity(*database);
   if (!identity.ok() && identity.error().code() == ErrorCode::kPermission) {
     // In WAL mode SQLite wants to write beside the file even to read it. In a directory where we
@@ -163,13 +165,14 @@ Store::Store(Store&&) noexcept = default;
 Store& Store::operator=(Store&&) noexcept = default;
 Store::~Store() = default;
 
-Result<Store> Store::Open(const std::string& path, OpenMode mode) {
+Result<Store> Store::Open(const std::string& path, OpenMode mode,
+                          std::optional<int> busy_timeout_ms) {
   if (path.empty()) return Error(ErrorCode::kUsage, "the name of the database is empty");
   auto impl = std::make_unique<Impl>();
   if (mode == OpenMode::kReadWrite) {
     ASSIGN_OR_RETURN(impl->database, OpenForWriting(path));
   } else {
-    ASSIGN_OR_RETURN(impl->database, OpenForReading(path));
+    ASSIGN_OR_RETURN(impl->database, OpenForReading(path, busy_timeout_ms));
   }
   return Store(std::move(impl));
 }
@@ -246,6 +249,10 @@ Result<std::vector<Attempt>> Store::LoadAttempts(int64_t run, Detail detail) {
   // One transaction, so that the child rows belong to the attempts that were read.
   ASSIGN_OR_RETURN(const auto transaction, Transaction::Begin(*impl_->database, false));
   return ReadAttempts(*impl_->database, run, detail);
+}
+
+Result<std::vector<Attempt>> Store::LoadLastAttempts(int64_t run, int64_t count) {
+  return ReadLastAttempts(*impl_->database, run, count);
 }
 
 Result<std::vector<RunSummary>> Store::ListRuns() {

@@ -58,7 +58,10 @@ struct RunSummary {
 // One open database. Movable; not safe for use by two threads at once (open a second one).
 class Store {
  public:
-  static Result<Store> Open(const std::string& path, OpenMode mode);
+  // `busy_timeout_ms`: how long a reader waits for another process that has locked the file. Empty:
+  // 10 s, as for what is asked once; what looks again and again (rouse ui) waits less.
+  static Result<Store> Open(const std::string& path, OpenMode mode,
+                            std::optional<int> busy_timeout_ms = std::nullopt);
   Store(Store&&) noexcept;
   Store& operator=(Store&&) noexcept;
   ~Store();
@@ -93,6 +96,9 @@ class Store {
 
   // In the order in which they were stored, primes included.
   Result<std::vector<Attempt>> LoadAttempts(int64_t run, Detail detail = Detail::kAll);
+
+  // The last `count` that were stored, primes included, oldest first; no child rows (kSummary).
+  Result<std::vector<Attempt>> LoadLastAttempts(int64_t run, int64_t count);
 
   // Oldest first.
   Result<std::vector<RunSummary>> ListRuns();

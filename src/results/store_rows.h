@@ -28,5 +28,6 @@ Result<std::optional<RunProgress>> ReadProgress(Database& database, int64_t id);
 // The attempt's row with `*attempt.run` and `*attempt.id`, and its child rows.
 Status InsertAttempt(Database& database, const Attempt& attempt);
 Result<std::vector<Attempt>> ReadAttempts(Database& database, int64_t run, Detail detail);
+Result<std::vector<Attempt>> ReadLastAttempts(Database& database, int64_t run, int64_t count);
 
 }  // namespace rouse::results

@@ -396,6 +396,38 @@ TEST_F(StoreTest, LetsTwoReadersLookOnWhileItWrites) {
   EXPECT_NE(*first->DataVersion(), before);
 }
 
+TEST_F(StoreTest, GivesTheLastAttemptsOldestFirst) {
+  Store store = Opened(PathOf("r.sqlite"));
+  ASSERT_TRUE(store.CreateRun(ExampleRun()).ok());
+  EXPECT_TRUE(store.LoadLastAttempts(1, 3)->empty());
+  for (int64_t id = 1; id <= 5; ++id) {
+    Attempt attempt = ExampleAttempt();
+    attempt.id = id;
+    ASSERT_TRUE(store.AppendAttempt(1, attempt).ok());
+  }
+  const auto last = store.LoadLastAttempts(1, 3);
+  ASSERT_TRUE(last.ok()) << last.error().message();
+  ASSERT_EQ(last->size(), 3);
+  EXPECT_EQ(last->front().id, 3);
+  EXPECT_EQ(last->back().id, 5);
+  EXPECT_TRUE(last->back().counters.empty());
+  EXPECT_EQ(store.LoadLastAttempts(1, 99)->size(), 5);
+  EXPECT_TRUE(store.LoadLastAttempts(2, 3)->empty());
+}
+
+TEST_F(StoreTest, AReaderThatIsToWaitShortlyTellsOfALockSoon) {
+  {
+    Store store = Opened(PathOf("r.sqlite"));
+  }
+  const auto holder = Database::Open(PathOf("r.sqlite"), true, false);
+  ASSERT_TRUE(holder.ok());
+  ASSERT_TRUE((*holder)->Execute("PRAGMA locking_mode = EXCLUSIVE; BEGIN EXCLUSIVE;").ok());
+  const Result<Store> reader = Store::Open(PathOf("r.sqlite"), OpenMode::kReadOnly, 20);
+  ASSERT_FALSE(reader.ok());
+  EXPECT_THAT(reader.error().message(),
+              HasSubstr("locked: another process has been writing for 20 ms"));
+}
+
 TEST_F(StoreTest, GivesAReportAllButTheCountersThatItDoesNotPrint) {
   Store store = Opened(PathOf("r.sqlite"));
   ASSERT_TRUE(store.CreateRun(ExampleRun()).ok());

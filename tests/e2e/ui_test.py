@@ -1,10 +1,12 @@
 """`rouse ui` as a browser meets it: the list, a run's page, events while a run is being measured by
 another process, and what it refuses."""
+import contextlib
 import http.client
 import json
 import os
 import select
 import signal
+import shutil
 import socket
 import sqlite3
 import subprocess
@@ -13,6 +15,7 @@ import time
 from pathlib import Path
 
 import pytest
+from browser import Browser, needs_browser
 
 ROOT = Path(__file__).resolve().parents[2]
 QUICK = ROOT / "docs" / "examples" / "quick.jsonl"
@@ -71,12 +74,18 @@ def start_ui(rouse, environment, tmp_path):
         end_process(process)
 
 
+def pages_are_there(run_rouse) -> None:
+    """Skips where the build has no pages on purpose (-DROUSE_WEB=OFF)."""
+    if "without the report page" in run_rouse("report", "--html", "/dev/null").stderr:
+        pytest.skip("this rouse was built without the report page")
+
+
 class Events:
     """What /events says, read by a thread; `wait` blocks until a message fits."""
 
-    def __init__(self, ui: Ui):
+    def __init__(self, ui: Ui, path="/events"):
         self.socket = socket.create_connection((ui.ready["host"], ui.port), timeout=60)
-        self.socket.sendall(f"GET /events HTTP/1.1\r\nHost: 127.0.0.1:{ui.port}\r\n\r\n".encode())
+        self.socket.sendall(f"GET {path} HTTP/1.1\r\nHost: 127.0.0.1:{ui.port}\r\n\r\n".encode())
         self.changed = threading.Condition()
         self.messages, self.ended = [], False
         threading.Thread(target=self.read, daemon=True).start()
@@ -111,19 +120,22 @@ class Events:
         self.socket.close()
 
 
-def test_list_page_and_files_have_their_policy(start_ui, run_rouse):
+def test_the_list_page_has_its_policy(start_ui, run_rouse):
     run_rouse("import", QUICK, "--quiet")
     ui = start_ui()
     assert ui.ready["schema"] == "rouse.ready/1"
-    for path, kind in (("/", "text/html"), ("/ui.css", "text/css"), ("/ui.js", "text/javascript")):
-        answer, body = ui.ask(path)
-        assert answer.status == 200 and answer.headers["Content-Type"].startswith(kind)
-        assert "default-src 'none'" in answer.headers["Content-Security-Policy"]
-        assert "unsafe" not in answer.headers["Content-Security-Policy"]
-        assert answer.headers["X-Content-Type-Options"] == "nosniff"
-        assert answer.headers["Access-Control-Allow-Origin"] is None
-        assert body
-    assert "<script>" not in ui.ask("/")[1]  # none inline
+    answer, body = ui.ask("/")
+    assert answer.status == 200 and body
+    policy = answer.headers["Content-Security-Policy"]
+    assert "default-src 'none'" in policy and "unsafe" not in policy
+    assert "frame-ancestors 'none'" in policy
+    assert answer.headers["X-Content-Type-Options"] == "nosniff"
+    assert answer.headers["Access-Control-Allow-Origin"] is None
+    if answer.headers["Content-Type"].startswith("text/html"):
+        assert "script-src 'sha256-" in policy and "style-src 'sha256-" in policy
+        assert "connect-src 'self'" in policy
+    else:  # a binary without pages says so, and shows what it can
+        assert "-DROUSE_WEB=OFF" in body and "/runs/1" in body
 
 
 def test_lists_runs_as_json_with_an_etag(start_ui, run_rouse):
@@ -206,10 +218,10 @@ def test_starts_before_there_is_a_database_and_sees_it_come(start_ui, run_rouse,
     assert json.loads(ui.ask("/api/runs")[1]) == {"runs": []}
     assert not database.exists()
     events = Events(ui)
-    events.wait(lambda m: m[0] == "all" and m[1]["runs"] == [])
+    events.wait(lambda m: m[0] == "all" and m[1]["runs"] == [] and not m[1]["exists"])
     run_rouse("import", QUICK, "--quiet", "--name", HOSTILE)
-    _, message = events.wait(lambda m: m[0] == "changed")
-    assert message["runs"][0]["name"] == HOSTILE
+    _, message = events.wait(lambda m: m[0] == "all" and m[1]["exists"])
+    assert message["runs"][0]["name"] == HOSTILE and message["problem"] is None
     events.close()
 
 
@@ -231,6 +243,11 @@ def test_events_follow_a_run_of_another_process(start_ui, run_rouse, rouse, envi
             events.wait(lambda m: running(m) and m[1]["runs"][0]["attempts"] in (1, 2), 60)
             _, told = events.wait(lambda m: running(m) and "progress" in m[1]["runs"][0], 60)
             assert told["runs"][0]["progress"]["total"] == 3
+            assert told["runs"][0]["progress"]["alive"] is True
+            _, told = events.wait(lambda m: running(m) and any(
+                not each["prime"] for each in m[1]["runs"][0]["recent"]), 60)
+            last = told["runs"][0]["recent"][-1]
+            assert last["condition"] == "warm" and last["outcome"] == "ok" and last["ttft_ns"] > 0
             live, _ = ui.ask("/runs/1")
             assert live.status == 200 and measuring.poll() is None
             events.wait(lambda m: m[0] == "changed" and m[1]["runs"][0]["status"] == "complete", 60)
@@ -249,6 +266,105 @@ def test_control_c_ends_it_and_its_streams(start_ui):
     assert ui.process.wait(EXIT_TIMEOUT_S) == 0
     with events.changed:
         assert events.changed.wait_for(lambda: events.ended, 10)
+
+
+def run_ids(message) -> list[int]:
+    return [run["run"] for run in message[1]["runs"]]
+
+
+def test_tells_of_a_run_that_was_deleted(start_ui, run_rouse, database):
+    for _ in range(2):
+        run_rouse("import", QUICK, "--quiet")
+    ui = start_ui()
+    events = Events(ui)
+    events.wait(lambda m: m[0] == "all" and run_ids(m) == [1, 2])
+    with contextlib.closing(sqlite3.connect(database)) as db, db:
+        db.execute("PRAGMA foreign_keys = ON")
+        db.execute("DELETE FROM runs WHERE id = 1")
+    events.wait(lambda m: m[0] == "removed" and m[1]["runs"] == [1])
+    assert ui.ask("/runs/1")[0].status == 404 and ui.ask("/runs/2")[0].status == 200
+    events.close()
+
+
+def test_a_database_that_is_replaced_or_taken_away_is_seen(start_ui, run_rouse, database, tmp_path):
+    other = tmp_path / "other.sqlite"
+    for _ in range(3):
+        run_rouse("import", QUICK, "--quiet", "--db", other)
+    run_rouse("import", QUICK, "--quiet")
+    ui = start_ui()
+    events = Events(ui)
+    events.wait(lambda m: m[0] == "all" and run_ids(m) == [1])
+    other.replace(database)
+    events.wait(lambda m: m[0] == "all" and run_ids(m) == [1, 2, 3])
+    assert ui.ask("/runs/3")[0].status == 200
+    database.unlink()
+    events.wait(lambda m: m[0] == "all" and run_ids(m) == [] and not m[1]["exists"])
+    assert json.loads(ui.ask("/api/runs")[1]) == {"runs": []}
+    assert not database.exists(), "looking on creates nothing"
+    events.close()
+
+
+def test_a_locked_database_is_told_and_got_over(start_ui, run_rouse, database):
+    run_rouse("import", QUICK, "--quiet")
+    with contextlib.closing(sqlite3.connect(database, isolation_level=None)) as db:
+        # A rollback journal instead of the log: its writer shuts readers out.
+        db.execute("PRAGMA journal_mode = DELETE")
+        ui = start_ui()
+        before = Events(ui)
+        before.wait(lambda m: m[0] == "all" and run_ids(m) == [1])
+        db.execute("BEGIN EXCLUSIVE")
+        _, told = before.wait(lambda m: m[0] == "all" and m[1]["problem"])
+        assert "locked" in told["problem"] and run_ids(("all", told)) == [1]
+        # Who comes now is told as well, instead of being sent away.
+        after = Events(ui)
+        after.wait(lambda m: m[0] == "all" and "locked" in (m[1]["problem"] or ""))
+        db.execute("ROLLBACK")
+    for events in (before, after):
+        with events.changed:
+            assert events.changed.wait_for(
+                lambda told=events.messages: told[-1][0] == "all" and run_ids(told[-1]) == [1]
+                and told[-1][1]["problem"] is None, 30), events.messages
+        events.close()
+
+
+def test_a_file_that_is_no_database_is_told(start_ui, database):
+    database.write_bytes(b"no database " * 1000)
+    ui = start_ui()
+    events = Events(ui)
+    _, told = events.wait(lambda m: m[0] == "all" and m[1]["problem"])
+    assert "not an SQLite database" in told["problem"]
+    assert ui.ask("/api/runs")[0].status == 500
+    events.close()
+
+
+def test_a_stream_of_one_run_tells_of_no_other(start_ui, run_rouse):
+    for _ in range(3):
+        run_rouse("import", QUICK, "--quiet")
+    events = Events(start_ui(), "/events?run=2")
+    events.wait(lambda m: m[0] == "all" and run_ids(m) == [2])
+    run_rouse("import", QUICK, "--quiet")
+    time.sleep(1)
+    assert len(events.messages) == 1
+    events.close()
+
+
+@pytest.mark.parametrize("site, mode, status", [
+    ("cross-site", "no-cors", 403), ("same-site", "cors", 403), ("cross-site", "websocket", 403),
+    ("cross-site", "navigate", 200), ("same-origin", "cors", 200), ("none", "navigate", 200)])
+def test_pages_of_other_sites_get_nothing(start_ui, run_rouse, site, mode, status):
+    run_rouse("import", QUICK, "--quiet")
+    ui = start_ui()
+    for path in ("/", "/api/runs", "/runs/1"):
+        answer, body = ui.ask(path, headers={"Sec-Fetch-Site": site, "Sec-Fetch-Mode": mode,
+                                             "Origin": "http://evil.example"})
+        assert answer.status == status
+        assert answer.headers["Access-Control-Allow-Origin"] is None
+        assert answer.headers["Cross-Origin-Resource-Policy"] == "same-origin"
+
+
+def test_head_of_the_events_ends(start_ui):
+    answer, body = start_ui().ask("/events", method="HEAD")
+    assert answer.status == 200 and body == ""
 
 
 def test_lists_a_thousand_runs(start_ui, run_rouse, database):
@@ -271,3 +387,165 @@ def test_a_client_that_goes_does_not_end_it(start_ui):
     time.sleep(1)
     assert ui.ask("/")[0].status == 200
     assert os.path.exists(f"/proc/{ui.process.pid}")
+
+
+# ---- in a browser ----
+
+WIDTHS = (360, 800, 1600)
+ROWS = "[...document.querySelectorAll('.list tbody tr')].map((row) => Number(row.dataset.run))"
+FOCUS = "document.activeElement.closest('[data-run]')?.dataset.run ?? document.activeElement.id"
+
+
+@pytest.fixture
+def browser(tmp_path):
+    opened = Browser(tmp_path)
+    yield opened
+    opened.close()
+
+
+def assert_sound_at_all_sizes(browser: Browser) -> None:
+    """As it stands: nothing wider than the window, no serious finding of axe, no complaint."""
+    for width in WIDTHS:
+        browser.do("size", width=width)
+        assert browser.overflow() <= 0, f"wider than {width} px"
+        for theme in ("light", "dark"):
+            browser.do("theme", theme=theme)
+            assert browser.do("axe") == [], (width, theme)
+    assert browser.do("told") == []
+
+
+@needs_browser
+def test_the_list_is_found_sorted_and_opened_by_keyboard(start_ui, run_rouse, browser, database):
+    pages_are_there(run_rouse)
+    for name in ("idle ladder", "quick", HOSTILE, "x" * 300):
+        run_rouse("import", QUICK, "--quiet", "--name", name)
+    browser.open(start_ui().ready["url"])
+    browser.wait(f"{ROWS}.length === 4")
+    assert browser.eval(ROWS) == [4, 3, 2, 1]
+    assert_sound_at_all_sizes(browser)
+
+    assert browser.eval(FOCUS) == "filter", "one can type at once"
+    browser.do("type", text="import idle")
+    assert browser.eval(ROWS) == [1]
+    assert browser.eval("document.querySelector('.count').textContent") == "1 of 4 runs"
+    browser.press("Escape")
+    assert browser.eval(ROWS) == [4, 3, 2, 1]
+    browser.press("ArrowDown", "ArrowDown", "ArrowDown")
+    assert browser.eval(FOCUS) == "2"
+    browser.press("End")
+    assert browser.eval(FOCUS) == "1"
+    browser.press("Home", "ArrowUp")
+    assert browser.eval(FOCUS) == "filter"
+
+    browser.eval("document.querySelector('th.run .sort').focus()")
+    browser.press("Enter")
+    assert browser.eval(ROWS) == [1, 2, 3, 4]
+    assert browser.eval("document.querySelector('th.run').ariaSort") == "ascending"
+    # The way back from a run finds the list as it was.
+    browser.eval("document.getElementById('filter').focus()")
+    browser.do("type", text="quick")
+    browser.press("Enter")
+    browser.wait("location.pathname === '/runs/2' && document.querySelector('.bars .row') !== null")
+    assert browser.do("told") == []
+    browser.eval("history.back()")
+    browser.wait("document.querySelector('.list tbody tr') !== null")
+    assert browser.eval(ROWS) == [2]
+    assert browser.eval("document.getElementById('filter').value") == "quick"
+
+
+@needs_browser
+def test_an_empty_database_says_what_to_do_and_fills_by_itself(start_ui, run_rouse, browser):
+    pages_are_there(run_rouse)
+    ui = start_ui()
+    browser.open(ui.ready["url"])
+    browser.wait("document.querySelector('.empty')?.innerText.includes('rouse measure')")
+    assert_sound_at_all_sizes(browser)
+    run_rouse("import", QUICK, "--quiet", "--name", HOSTILE)
+    browser.wait(f"{ROWS}.length === 1")
+    assert browser.eval("document.querySelector('td.name').textContent") == HOSTILE
+    assert not browser.eval("document.querySelector('.empty').checkVisibility()")
+    # The server ends: what is shown stays, and the page says that it may be old.
+    end_process(ui.process)
+    browser.wait("document.querySelector('.notice').innerText.startsWith('Not connected')")
+    assert browser.eval(ROWS) == [1]
+
+
+@needs_browser
+def test_the_list_goes_on_through_deletion_and_a_lock(start_ui, run_rouse, browser, database):
+    pages_are_there(run_rouse)
+    for _ in range(3):
+        run_rouse("import", QUICK, "--quiet")
+    with contextlib.closing(sqlite3.connect(database, isolation_level=None)) as db:
+        db.execute("PRAGMA journal_mode = DELETE")
+        browser.open(start_ui().ready["url"])
+        browser.wait(f"{ROWS}.length === 3")
+        browser.press("ArrowDown", "ArrowDown")
+        db.execute("PRAGMA foreign_keys = ON")
+        db.execute("DELETE FROM runs WHERE id = 1")
+        browser.wait(f"{ROWS}.length === 2")
+        assert browser.eval(FOCUS) == "2", "the reader's place in the list"
+        db.execute("BEGIN EXCLUSIVE")
+        browser.wait("document.querySelector('.notice').innerText.includes('locked')")
+        assert browser.eval(ROWS) == [3, 2]
+        assert_sound_at_all_sizes(browser)
+        db.execute("ROLLBACK")
+    browser.wait("document.querySelector('.notice').hidden")
+
+
+@needs_browser
+def test_a_running_run_is_seen_to_go_on(start_ui, run_rouse, browser, rouse, environment, model,
+                                        tmp_path, database):
+    """A real measurement: its card on the list, and its own page, which draws itself anew without
+    taking the reader's place, the open attempt or the filter away."""
+    pages_are_there(run_rouse)
+    url = start_ui().ready["url"]
+    browser.open(url)
+    own = shutil.copy(model, tmp_path)  # nobody else evicts this one
+    with open(tmp_path / "measure.log", "wb") as log:
+        measuring = subprocess.Popen(
+            [str(rouse), "measure", "--preset", "idle", "--model", own,
+             "--idle", "0s,2s,6s", "--repeat", "4", "--yes"],
+            stdout=log, stderr=log, env=environment)
+        try:
+            browser.wait("document.querySelectorAll('.cards .last li').length >= 2", 60_000)
+            card = browser.eval("document.querySelector('.cards').innerText")
+            assert "of 12 attempts done" in card and "left, until" in card and " ms" in card
+            browser.wait("/idle for [26] s, \\d s more/"
+                         ".test(document.querySelector('.cards .now').innerText)", 60_000)
+            assert_sound_at_all_sizes(browser)
+
+            browser.open(url + "runs/1", width=1280)
+            count = "document.querySelector('.count').textContent"
+            browser.wait("document.querySelector('.live .bar') !== null")
+            # A choice of the reader, then more results: they wait until the reader lets go.
+            browser.eval("""(() => {
+                const input = document.querySelector('.filters input[type=search]');
+                input.value = 'idle'; input.dispatchEvent(new Event('input')); input.focus();
+                scrollTo(0, 700); })()""")
+            place = "document.getElementById('conditions').getBoundingClientRect().top"
+            top = browser.eval(place)
+            seen = browser.eval(count)
+            browser.wait("!document.querySelector('.show-new').hidden", 60_000)
+            assert browser.eval(count) == seen
+            browser.eval("document.activeElement.blur()")
+            browser.wait(f"{count} !== {seen!r}", 60_000)
+            assert browser.eval("document.querySelector('.filters input').value") == "idle"
+            assert abs(browser.eval(place) - top) <= 2, "what is read stays where it is"
+            assert browser.eval("document.querySelectorAll('main').length") == 1
+            assert browser.do("told") == []
+            measuring.kill()
+            measuring.wait(20)
+            browser.wait("document.querySelector('.gone')?.innerText.includes('--resume 1')")
+            assert_sound_at_all_sizes(browser)
+        finally:
+            end_process(measuring)
+    with contextlib.closing(sqlite3.connect(database)) as db, db:
+        db.execute("PRAGMA foreign_keys = ON")
+        db.execute("DELETE FROM runs WHERE id = 1")
+    browser.wait("document.querySelector('.live .notice')?.innerText.includes('not in the database')")
+    assert browser.eval("document.querySelector('h1').innerText").startswith("The first token"), \
+        "what was seen stays"
+    assert browser.open(url + "runs/1") == 404
+    assert "There is no such run" in browser.eval("document.body.innerText")
+    browser.press("Tab", "Enter")  # the way back
+    browser.wait("document.querySelector('.empty') !== null")

@@ -64,7 +64,7 @@ def set_up(report: Report, configuration: build.Configuration, groups=("run",)):
     if "test" in groups:
         report.step("Python tools", lambda step: venv.ensure(step, "test"))
     if web.wanted(configuration.arguments):
-        report.step("report page", web.page)
+        report.step("report page", web.pages)
     return build.set_up_engine(report, configuration)
 
 

@@ -1,8 +1,8 @@
-"""The report page of web/: made once per state of web/ and kept in the per-user cache, so that a
-second clone or a warm build needs neither Node nor a network.
+"""The pages of web/: made once per state of web/ and kept in the per-user cache, so that a second
+clone or a warm build needs neither Node nor a network.
 
     modules()   web/node_modules for a package-lock.json, by `npm ci`
-    page()      the built page, one HTML file
+    pages()     a folder with the built pages, one HTML file each
     test()      the unit tests of web/ (vitest), remembered when they passed
 
 Node is the machine's own when it is new enough, else PyPI's (tools/requirements-node.txt)."""
@@ -17,6 +17,7 @@ from devlib.report import StepFailed, run_logged
 
 WEB = paths.ROOT / "web"
 NODE_WANTED = (20, 19)
+PAGES = ("page.html", "runs.html")
 LEFT_OUT = {"node_modules", "dist", "README.md"}
 
 
@@ -104,9 +105,9 @@ def tree(step, name: str) -> Path:
     return work
 
 
-def page(step) -> Path:
-    target = paths.cache_dir() / "web" / f"page-{source_key()}.html"
-    step.note("for rouse report --html")
+def pages(step) -> Path:
+    target = paths.cache_dir() / "web" / f"pages-{source_key()}"
+    step.note("for rouse report --html and rouse ui")
     if target.exists():
         return target
     with paths.locked("web-page", step):
@@ -119,7 +120,10 @@ def page(step) -> Path:
         try:
             run_logged(step, [*npm, "run", "build"], "web-build", cwd=work, env=node_env(node),
                        tail=40, what="the report page could not be built")
-            os.replace(work / "dist" / "page.html", target)
+            built = fetch.scratch("web-pages")
+            for name in PAGES:
+                shutil.copyfile(work / "dist" / name, built / name)
+            os.rename(built, target)
         finally:
             shutil.rmtree(work, ignore_errors=True)
     return target

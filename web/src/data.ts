@@ -382,11 +382,15 @@ export class Details {
   }
 }
 
+/** The server knows no such run; the message is its own. */
+export class NotThere extends Error {}
+
 export async function load(element: HTMLElement): Promise<Page> {
   const source = element.dataset["source"];
   if (source === undefined) return check(JSON.parse(element.textContent ?? ""));
   const answer = await fetch(source, { headers: { Accept: "application/json" } });
-  if (!answer.ok) throw new Error(`${source}: HTTP ${answer.status}`);
+  if (answer.status === 404) throw new NotThere(await answer.text());
+  if (!answer.ok) throw new Error(`${source}: HTTP ${answer.status}. ${await answer.text()}`);
   return check(await answer.json());
 }
 

@@ -1,17 +1,21 @@
 // The page: finds its data, draws it from top to bottom, answer first.
 
+import "./base.css";
+import "./running.css";
 import "./style.css";
 import { answerOf, ladderOrder, type Answer } from "./answer";
 import { comparisonAnswer, comparisonSections, comparisonTitle, type Section } from "./comparison";
-import { Details, load, rowsOf, type ComparisonPage, type Page, type Row, type RunPage } from "./data";
+import { Details, load, NotThere, rowsOf, type ComparisonPage, type Page, type Row, type RunPage } from "./data";
 import { Definitions, installDefinitions, term } from "./define";
 import { h } from "./dom";
 import { plural } from "./format";
 import { calibration, conditionStates, environment, plan, verdicts, warnings } from "./facts";
 import { attemptView } from "./lanes";
 import { countersOf, countersPicture, ecdfPicture, idlePicture, orderPicture, stagesPicture, type RunData } from "./pictures";
-import { figure, followWidth, forgetPictures, later, redrawAll } from "./plots";
-import { AttemptTable } from "./table";
+import { allDrawn, figure, followWidth, forgetPictures, later, redrawAll } from "./plots";
+import { Live, stateOf } from "./live";
+import { AttemptTable, newTableState, type TableState } from "./table";
+import { themeButton } from "./theme";
 import { verification } from "./verification";
 import { conditionBars, ladder } from "./tracks";
 
@@ -23,35 +27,19 @@ function sectionOf({ id, title, content }: Section): HTMLElement {
   return h("section", { id, "aria-labelledby": `${id}-title` }, h("h2", { id: `${id}-title` }, title), content);
 }
 
-function themeButton(): HTMLElement {
-  const root = document.documentElement;
-  const names = ["auto", "light", "dark"];
-  const button = h("button", { type: "button", class: "theme" });
-  const show = (): void => { button.textContent = `theme: ${root.dataset["theme"] ?? "auto"}`; };
-  button.addEventListener("click", () => {
-    const next = names[(names.indexOf(root.dataset["theme"] ?? "auto") + 1) % names.length]!;
-    if (next === "auto") delete root.dataset["theme"];
-    else root.dataset["theme"] = next;
-    try { localStorage.setItem("rouse-theme", next); } catch { /* a file may have no storage */ }
-    show();
-    redrawAll();
-  });
-  try {
-    const kept = localStorage.getItem("rouse-theme");
-    if (kept === "light" || kept === "dark") root.dataset["theme"] = kept;
-  } catch { /* the same */ }
-  show();
-  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", redrawAll);
-  return button;
-}
-
 function header(kicker: (string | Node | null)[], answer: Answer): HTMLElement {
-  return h("header", {}, h("div", { class: "top" }, h("p", { class: "kicker" }, kicker.filter((each) => each !== null)), themeButton()),
+  return h("header", {}, h("div", { class: "top" }, h("p", { class: "kicker" }, kicker.filter((each) => each !== null)), themeButton(redrawAll)),
     h("h1", {}, marked(answer.headline)), answer.details.map((each) => h("p", { class: "detail" }, marked(each))));
 }
 
 function contents(sections: Section[]): HTMLElement {
   return h("nav", { "aria-label": "Contents" }, sections.map(({ id, title, short }) => h("a", { href: `#${id}` }, short ?? title)));
+}
+
+/** What the reader has chosen: kept when a running run is drawn again. */
+interface View {
+  attempt: number | null;
+  table: TableState;
 }
 
 // ---- one attempt ----
@@ -62,19 +50,25 @@ class AttemptSection {
   private readonly input = h("input", { type: "number", min: 1, step: 1, inputmode: "numeric" });
   private at: number;
 
-  constructor(private readonly page: RunPage, private readonly rows: Row[], private readonly details: Details, private readonly define: Definitions, first: number) {
+  constructor(private readonly page: RunPage, private readonly rows: Row[], private readonly details: Details, private readonly define: Definitions, first: number, private readonly view: View) {
     this.at = first;
     this.input.addEventListener("change", () => {
       const found = this.rows.find((row) => String(row.id) === this.input.value);
-      if (found) void this.show(found.at);
+      if (found) void this.open(found.at);
     });
-    const step = (by: number, label: string): HTMLElement => h("button", { type: "button", "aria-label": label, click: () => void this.show(Math.min(rows.length - 1, Math.max(0, this.at + by))) }, by < 0 ? "‹ before" : "next ›");
+    const step = (by: number, label: string): HTMLElement => h("button", { type: "button", "aria-label": label, click: () => void this.open(Math.min(rows.length - 1, Math.max(0, this.at + by))) }, by < 0 ? "‹ before" : "next ›");
     this.element = h("figure", {}, h("figcaption", {}, "Everything that is known of one attempt, on one time axis that begins at its intended send. Look at the second row: what the request waited for, in order; rows below ran beside it. Click a dot above or an id below to open another one. Hold Ctrl and turn the wheel to zoom."),
       h("div", { class: "buttons" }, h("label", {}, "attempt ", this.input), step(-1, "Attempt before"), step(1, "Next attempt")), this.box);
     later(() => void this.show(first));
   }
 
-  async show(at: number): Promise<void> {
+  /** At the reader's wish. */
+  async open(at: number): Promise<void> {
+    this.view.attempt = at;
+    await this.show(at);
+  }
+
+  private async show(at: number): Promise<void> {
     this.at = at;
     const attempt = await this.details.of(at);
     this.input.value = String(this.rows[at]?.id ?? "");
@@ -92,7 +86,7 @@ function firstToShow(data: RunData, rows: Row[]): number {
 
 // ---- a run ----
 
-function runPage(page: RunPage, define: Definitions): HTMLElement[] {
+function runPage(page: RunPage, define: Definitions, view: View, origin: Origin): HTMLElement[] {
   const { report, explanation } = page;
   const words = new Map(page.stages.map((stage) => [stage.name, stage.words]));
   const rows = rowsOf(page.attempts);
@@ -102,7 +96,7 @@ function runPage(page: RunPage, define: Definitions): HTMLElement[] {
   const conditions = order.map((name) => report.conditions.find((each) => each.name === name)!);
   let section: AttemptSection | null = null;
   const open = (at: number): void => {
-    void section?.show(at).then(() => document.getElementById("attempt")?.scrollIntoView({ behavior: matchMedia("(prefers-reduced-motion: reduce)").matches ? "auto" : "smooth" }));
+    void section?.open(at).then(() => document.getElementById("attempt")?.scrollIntoView({ behavior: matchMedia("(prefers-reduced-motion: reduce)").matches ? "auto" : "smooth" }));
   };
   const data: RunData = { rows: rows.filter((row) => row.counted), columns: page.attempts, conditions, stages: page.stages, define, open };
   const answer = answerOf(report, explanation, words);
@@ -125,15 +119,15 @@ function runPage(page: RunPage, define: Definitions): HTMLElement[] {
     if (countersOf(data).length > 0) sections.push(countersSection(data));
   }
   if (rows.length > 0) {
-    section = new AttemptSection(page, rows, details, define, firstToShow(data, rows));
+    section = new AttemptSection(page, rows, details, define, view.attempt ?? firstToShow(data, rows), view);
     sections.push({ id: "attempt", title: "One attempt", content: [section.element] });
   }
   sections.push({ id: "environment", title: "Environment", content: [environment(report), calibration(report)] },
     { id: "plan", title: "Plan", content: [plan(page), conditionStates(report), warnings(report)] });
-  if (rows.length > 0) sections.push({ id: "attempts", title: "All attempts", content: [new AttemptTable({ name: `run ${report.run ?? ""} ${report.name}`, rows, columns: page.attempts, details, define, open }).element] });
-  const kicker = [report.run === null ? "A run" : `Run ${report.run}`, report.name ? ` · ${report.name}` : "", ` · ${report.target ?? "no target told"}`, report.model ? ` · ${report.model}` : "",
+  if (rows.length > 0) sections.push({ id: "attempts", title: "All attempts", content: [new AttemptTable({ name: `run ${report.run ?? ""} ${report.name}`, rows, columns: page.attempts, details, define, open, state: view.table }).element] });
+  const kicker = [home(origin), report.run === null ? "A run" : `Run ${report.run}`, report.name ? ` · ${report.name}` : "", ` · ${report.target ?? "no target told"}`, report.model ? ` · ${report.model}` : "",
     ` · ${plural(n, "attempt")}`, report.status === "complete" ? null : h("strong", { class: "status" }, ` · ${report.status}`), ` · ${report.started.slice(0, 10)}`];
-  return [header(kicker, answer), contents(sections), ...sections.map(sectionOf), next(page)];
+  return [header(kicker, answer), contents(sections), ...sections.map(sectionOf), next(page, origin)];
 }
 
 function countersSection(data: RunData): Section {
@@ -143,48 +137,94 @@ function countersSection(data: RunData): Section {
   return { id: "counters", short: "Counters", title: "Counters beside TTFT", content: [holder, more] };
 }
 
-function next(page: RunPage): HTMLElement {
+function next(page: RunPage, origin: Origin): HTMLElement {
   const step = page.explanation?.next;
   return h("footer", {}, step ? h("div", { class: "next" }, h("p", {}, h("strong", {}, "Next: "), step.why), h("pre", { tabindex: 0 }, step.command)) : null,
-    h("p", { class: "remark" }, `Written by rouse ${page.report.rouse_version}. This file needs no network: data, script and style are inside of it.`));
+    h("p", { class: "remark" }, origin.served ? `Measured by rouse ${page.report.rouse_version}. “rouse report ${page.report.run ?? ""} --html FILE” writes this page as one file, to keep or to send.` : `Written by rouse ${page.report.rouse_version}. This file needs no network: data, script and style are inside of it.`));
 }
 
-function draw(root: HTMLElement, page: Page): void {
-  forgetPictures();
+/** Where the page came from: a file, or `rouse ui`. */
+interface Origin {
+  served: boolean;
+  home: string | null;
+}
+
+function home(origin: Origin): Node | null {
+  return origin.home === null ? null : h("a", { href: origin.home, class: "home" }, "‹ all runs");
+}
+
+function pageOf(page: Page, view: View, origin: Origin): HTMLElement {
   const define = new Definitions(page.catalogue);
   const main = h("main", {});
-  root.replaceChildren(main);
-  installDefinitions(root);
   if (page.kind === "run") {
-    main.append(...runPage(page, define));
-    return;
+    main.append(...runPage(page, define, view, origin));
+    return main;
   }
   const comparison: ComparisonPage = page;
   const sections = comparisonSections(comparison, define);
   main.append(header([`Comparison · ${comparisonTitle(comparison)}`], comparisonAnswer(comparison)), contents(sections), ...sections.map(sectionOf),
     h("footer", {}, h("p", { class: "remark" }, "Written by rouse. This file needs no network: data, script and style are inside of it.")));
+  return main;
+}
+
+/** Draws into the place of `old`, which stays in sight until every picture is there. */
+async function draw(root: HTMLElement, make: () => HTMLElement, old: HTMLElement | null): Promise<HTMLElement> {
+  forgetPictures();
+  const main = make();
+  if (!old) {
+    root.prepend(main);
+    return main;
+  }
+  main.classList.add("behind");
+  root.append(main);
+  await allDrawn();
+  // What is read stays where it is, whatever grew above it.
+  const read = [...old.querySelectorAll("section")].find((each) => each.getBoundingClientRect().bottom > 60);
+  const top = read?.getBoundingClientRect().top ?? 0;
+  main.classList.remove("behind");
+  old.replaceWith(main);
+  const same = scrollY > 0 && read ? document.getElementById(read.id) : null;
+  if (same) scrollBy({ top: same.getBoundingClientRect().top - top, behavior: "instant" });
+  return main;
+}
+
+function failure(error: unknown, origin: Origin): HTMLElement {
+  const words = error instanceof Error ? error.message : String(error);
+  const gone = error instanceof NotThere;
+  return h("main", {}, h("p", { class: "kicker" }, home(origin)), h("h1", {}, gone ? "There is no such run." : "The data of this page could not be read."), h("p", { role: "alert", class: "plain-words" }, words));
 }
 
 async function start(): Promise<void> {
   const root = document.getElementById("page")!;
   const data = document.getElementById("rouse-data");
+  const { source, events, home: list } = data?.dataset ?? {};
+  const origin: Origin = { served: source !== undefined, home: list ?? null };
+  const view: View = { attempt: null, table: newTableState() };
   followWidth();
+  installDefinitions(root);
+  let main: HTMLElement | null = null;
   let last = "";
-  const once = async (): Promise<void> => {
+  const once = async (): Promise<Page | null> => {
     try {
       if (!data) throw new Error("The element “rouse-data” is missing.");
       const page = await load(data);
-      const text = data.dataset["source"] === undefined ? "" : JSON.stringify(page);
-      if (text === "" || text !== last) draw(root, page);
+      const text = origin.served ? JSON.stringify(page) : "";
+      if (text === "" || text !== last) main = await draw(root, () => pageOf(page, view, origin), main);
       last = text;
-      const seconds = Number(data.dataset["pollSeconds"] ?? 0);
-      if (seconds > 0 && page.kind === "run" && page.report.status === "running") setTimeout(() => void once(), seconds * 1000);
+      return page;
     } catch (error) {
-      root.replaceChildren(h("main", {}, h("h1", {}, "The data of this page could not be read."), h("p", { role: "alert" }, error instanceof Error ? error.message : String(error))));
+      // What was drawn before stays: the notice above it says what has become of the run.
+      if (!main) root.prepend(failure(error, origin));
+      return null;
+    } finally {
+      document.documentElement.dataset["ready"] = "yes";
     }
-    document.documentElement.dataset["ready"] = "yes";
   };
-  await once();
+  const page = await once();
+  if (events === undefined || page?.kind !== "run" || page.report.status === "complete") return;
+  const attempts = page.attempts.prime.filter((prime) => prime === 0).length;
+  const live = new Live(page.report.run ?? 0, stateOf({ ...page.report, attempts }), events, async () => void (await once()), () => main);
+  root.prepend(live.element);
 }
 
 void start();

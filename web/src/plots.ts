@@ -41,6 +41,14 @@ export function later(work: () => void): void {
   setTimeout(next, 0);
 }
 
+/** Resolves when nothing waits any more. */
+export function allDrawn(): Promise<void> {
+  return new Promise((resolve) => {
+    const look = (): void => { if (running) setTimeout(look, 20); else resolve(); };
+    look();
+  });
+}
+
 function redraw(entry: (typeof pictures)[number]): void {
   const width = Math.round(entry.box.clientWidth);
   if (width === 0) return;
@@ -84,6 +92,7 @@ export function forgetPictures(): void {
 /** Redraws when the window's width has changed, and before printing. */
 export function followWidth(): void {
   let timer = 0;
+  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", redrawAll);
   addEventListener("resize", () => {
     clearTimeout(timer);
     timer = window.setTimeout(() => {

@@ -80,6 +80,16 @@ function looksOf(columns: Columns, define: Definitions): ColumnLook[] {
   ];
 }
 
+/** What a reader has asked of the table. */
+export interface TableState {
+  filter: Filter;
+  sorted: { key: string; down: boolean } | null;
+}
+
+export function newTableState(): TableState {
+  return { filter: { text: "", condition: "", outcome: "" }, sorted: null };
+}
+
 export interface TableParts {
   name: string; // of the run, for file names
   rows: Row[]; // all of them, primes too
@@ -87,6 +97,7 @@ export interface TableParts {
   details: Details;
   define: Definitions;
   open: (at: number) => void;
+  state: TableState;
 }
 
 export class AttemptTable {
@@ -97,19 +108,19 @@ export class AttemptTable {
   private readonly table: HTMLTableElement;
   private readonly looks: ColumnLook[];
   private readonly haystacks: string[];
-  private readonly filter: Filter = { text: "", condition: "", outcome: "" };
-  private sorted: { look: ColumnLook; down: boolean } | null = null;
+  private readonly state: TableState;
   private shown: Row[];
   private first = -1;
 
   constructor(private readonly parts: TableParts) {
-    const { rows, columns, define } = parts;
+    const { rows, columns, define, state } = parts;
+    this.state = state;
     this.looks = looksOf(columns, define);
     this.haystacks = rows.map((row) => haystackOf(row, columns));
     this.shown = rows;
-    const select = (label: string, options: [string, string][], set: (value: string) => void): HTMLElement =>
+    const select = (label: string, options: [string, string][], chosen: string, set: (value: string) => void): HTMLElement =>
       h("label", {}, label, h("select", { change: (event: Event) => { set((event.target as HTMLSelectElement).value); this.refilter(); } },
-        options.map(([value, text]) => h("option", { value }, text))));
+        options.map(([value, text]) => h("option", { value, selected: value === chosen }, text))));
     const head = h("tr", { "aria-rowindex": 1 }, this.looks.map((look) => h("th", { scope: "col", class: look.numeric ? "n" : null },
       h("button", { type: "button", class: "sort", "data-def": `${look.definition} Press to sort.`, click: () => this.sortBy(look) }, look.title))));
     this.table = h("table", { "aria-label": "Attempts", "aria-rowcount": rows.length + 1 }, h("thead", {}, head), this.body);
@@ -117,9 +128,9 @@ export class AttemptTable {
     this.scroller.addEventListener("scroll", () => this.draw());
     this.element = h("div", { class: "attempt-table" },
       h("form", { class: "filters", submit: (event: Event) => event.preventDefault() },
-        h("label", {}, "Filter", h("input", { type: "search", placeholder: "words, #id, block:3", input: (event: Event) => { this.filter.text = (event.target as HTMLInputElement).value; this.refilter(); } })),
-        select("Condition", [["", "all"], ...columns.conditions.map((name): [string, string] => [name, name])], (value) => { this.filter.condition = value; }),
-        select("Outcome", [["", "all"], ["failed", "all but ok"], ...columns.outcomes.map((name): [string, string] => [name, spaced(name)])], (value) => { this.filter.outcome = value; }),
+        h("label", {}, "Filter", h("input", { type: "search", placeholder: "words, #id, block:3", value: state.filter.text, input: (event: Event) => { state.filter.text = (event.target as HTMLInputElement).value; this.refilter(); } })),
+        select("Condition", [["", "all"], ...columns.conditions.map((name): [string, string] => [name, name])], state.filter.condition, (value) => { state.filter.condition = value; }),
+        select("Outcome", [["", "all"], ["failed", "all but ok"], ...columns.outcomes.map((name): [string, string] => [name, spaced(name)])], state.filter.outcome, (value) => { state.filter.outcome = value; }),
         h("span", { class: "buttons" },
           h("button", { type: "button", click: () => download(`${fileName(parts.name)}.csv`, "text/csv", csvOf(columns, this.shown)) }, "CSV"),
           h("button", { type: "button", click: () => void this.saveJson() }, "JSON"))),
@@ -141,19 +152,22 @@ export class AttemptTable {
   }
 
   private sortBy(look: ColumnLook): void {
-    this.sorted = { look, down: this.sorted?.look === look ? !this.sorted.down : false };
-    [...this.table.querySelectorAll("thead th")].forEach((cell, place) => {
-      if (this.looks[place] === look) cell.setAttribute("aria-sort", this.sorted!.down ? "descending" : "ascending");
-      else cell.removeAttribute("aria-sort");
-    });
+    const { sorted } = this.state;
+    this.state.sorted = { key: look.key, down: sorted?.key === look.key ? !sorted.down : false };
     this.refilter();
   }
 
   private refilter(): void {
     const { rows } = this.parts;
-    this.shown = rows.filter((row, index) => matches(this.haystacks[index]!, row, this.filter));
-    if (this.sorted) {
-      const { look, down } = this.sorted;
+    const { filter, sorted } = this.state;
+    this.shown = rows.filter((row, index) => matches(this.haystacks[index]!, row, filter));
+    [...this.table.querySelectorAll("thead th")].forEach((cell, place) => {
+      if (sorted && this.looks[place]?.key === sorted.key) cell.setAttribute("aria-sort", sorted.down ? "descending" : "ascending");
+      else cell.removeAttribute("aria-sort");
+    });
+    const look = this.looks.find((each) => each.key === sorted?.key);
+    if (sorted && look) {
+      const { down } = sorted;
       const keys = new Map(this.shown.map((row) => [row, look.sort(row)]));
       this.shown.sort((a, b) => {
         const [left, right] = [keys.get(a)!, keys.get(b)!];
