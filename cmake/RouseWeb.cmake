@@ -7,7 +7,8 @@
 # and runs.html beside it.
 
 option(ROUSE_WEB "Build the report page (needs Python 3.11, and Node 20.19 or PyPI once)" ON)
-set(ROUSE_PAGE_HTML "" CACHE FILEPATH "A built page (web/dist/page.html, beside runs.html) instead of building it")
+set(ROUSE_PAGE_HTML "" CACHE FILEPATH
+    "A built page (web/dist/page.html, beside runs.html) instead of building it")
 
 # `source` is the file of `target` that takes the pages in.
 function(rouse_pages target source)

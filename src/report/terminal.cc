@@ -99,14 +99,22 @@ std::string Verdicts(const std::vector<Comparison>& judged) {
 // What a layer that is gone costs, the dearest first; only what is sure.
 std::string SureCosts(const std::vector<LadderRow>& ladder) {
   std::vector<const LadderRow*> sure;
+  const LadderRow* gain = nullptr;
   bool any_interval = false;
   for (const LadderRow& row : ladder) {
     any_interval = any_interval || row.ci.has_value();
     if (row.lost_layer && row.sure() && *row.cost > 0) sure.push_back(&row);
+    // A change for the better is an answer too: another path, another setting.
+    if (!row.sure() || *row.cost >= 0) continue;
+    if (gain == nullptr || *row.cost < *gain->cost) gain = &row;
   }
+  const std::string gained = gain == nullptr ? ""
+                                             : " Surely faster: " + Quoted(gain->name) + " by " +
+                                                   FormatDuration(-std::llround(*gain->cost)) + ".";
   const bool layers = std::any_of(ladder.begin(), ladder.end(),
                                   [](const LadderRow& row) { return row.lost_layer; });
   if (sure.empty()) {
+    if (!gained.empty()) return gained;
     return layers && any_interval
                ? " No lost layer has a cost that is sure with this many attempts."
                : "";
@@ -118,7 +126,7 @@ std::string SureCosts(const std::vector<LadderRow>& ladder) {
     text += (i == 0 ? "" : ", ") + FitText(sure[i]->name, kNameColumns) + " +" +
             FormatDuration(std::llround(*sure[i]->cost));
   }
-  return text + (sure.size() > kNamedLayers ? ", and more." : ".");
+  return text + (sure.size() > kNamedLayers ? ", and more." : ".") + gained;
 }
 
 // The answer in one or two sentences.

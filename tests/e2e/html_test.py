@@ -22,6 +22,7 @@ NODE = os.environ.get("ROUSE_NODE") or shutil.which("node")
 CHROMIUM = os.environ.get("ROUSE_CHROMIUM") or shutil.which("chromium")
 HOSTILE = "</script><script>alert(1)</script><!--<img src=x onerror=alert(2)>\"'&`${alert(3)}"
 SELF_CONTAINED_BYTES = 1_500_000
+SHEET_PX = 700  # between the margins of A4 or Letter
 
 needs_browser = pytest.mark.skipif(
     not (NODE and CHROMIUM and MODULES.is_dir()),
@@ -146,6 +147,9 @@ def test_a_real_run_is_drawn_as_it_was_measured(run_rouse, model, tmp_path, look
     found = look(file, shots=True)
     assert_sound(found)
     assert found["overflows"] == [] and found["late"] == []
+    assert found["print"]["widths"] and max(found["print"]["widths"]) <= SHEET_PX
+    assert (found["print"]["cuttable"], found["print"]["shown"], found["print"]["colours"]) \
+        == (0, 0, 0), "print: a picture that a page may cut, a control, a colour that is left out"
     conditions = {each["name"]: each for each in report["conditions"]}
     assert {bar["condition"] for bar in found["bars"]} == set(conditions)
 
@@ -168,6 +172,7 @@ def test_a_real_run_is_drawn_as_it_was_measured(run_rouse, model, tmp_path, look
     # The ladder: as many steps as contrasts, each as long as the shift of its contrast.
     contrasts = page["explanation"]["contrasts"]
     shifts = sorted(round(each["cost_ns"]) for each in contrasts if each["cost_ns"] is not None)
+    assert len(found["costs"]) == min(6, len(shifts)), "the list below the sentence"
     falls = sorted(round(step["to"] - step["from"]) for step in found["steps"]
                    if step["from"] != 0)
     assert falls == shifts and len(found["grades"]) == len(shifts)

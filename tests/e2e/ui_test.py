@@ -542,7 +542,8 @@ def test_a_running_run_is_seen_to_go_on(start_ui, run_rouse, browser, rouse, env
     with contextlib.closing(sqlite3.connect(database)) as db, db:
         db.execute("PRAGMA foreign_keys = ON")
         db.execute("DELETE FROM runs WHERE id = 1")
-    browser.wait("document.querySelector('.live .notice')?.innerText.includes('not in the database')")
+    browser.wait("document.querySelector('.live .notice')"
+                 ".innerText.includes('not in the database')")
     assert browser.eval("document.querySelector('h1').innerText").startswith("The first token"), \
         "what was seen stays"
     assert browser.open(url + "runs/1") == 404

@@ -2,12 +2,12 @@
 // distributions on one axis.
 
 import * as Plot from "@observablehq/plot";
-import { h } from "./dom";
+import { h, s } from "./dom";
 import { duration, list, metricName, quantity, range, signed, words as spaced } from "./format";
 import { currentTheme } from "./looks";
 import { Definitions, term } from "./define";
 import { inUnit, numberOf, rowsOf, type Comparison, type ComparisonPage, type ComparisonSide } from "./data";
-import { axisMarks, FRAME, figure, muted, scaleOf, timeAxis } from "./plots";
+import { axisMarks, FRAME, axisName, figure, muted, placeAxis, scaleOf } from "./plots";
 import { intervalText, shiftTracks } from "./tracks";
 import { verdictItem, warningItems } from "./facts";
 import type { Answer } from "./answer";
@@ -16,7 +16,7 @@ const COLORS = { light: ["#0b5cad", "#a85400"], dark: ["#7cc0ff", "#ffb25e"] };
 
 export function comparisonAnswer(page: ComparisonPage): Answer {
   const { comparisons } = page.comparison;
-  if (comparisons.length === 0) return { headline: "**Nothing can be compared:** no condition has attempts on both sides.", details: [] };
+  if (comparisons.length === 0) return { headline: "**Nothing can be compared:** no condition has attempts on both sides.", costs: [], details: [] };
   const change = (each: Comparison): string => {
     const ratio = each.ratio.value;
     return typeof ratio === "number" ? `**${signed(Math.round((ratio - 1) * 1000) / 10, (size) => `${size} %`)}**` : "**not to be told**";
@@ -27,7 +27,7 @@ export function comparisonAnswer(page: ComparisonPage): Answer {
     const each = comparisons[0]!;
     const verdict = each.verdict ? `**${each.verdict === "adopt" ? "Adopt" : each.verdict === "reject" ? "Reject" : "Undecided"}:** ` : "";
     return { headline: `${verdict}the ${each.statistic} of ${metricName(each.metric, each.metric.split("_").at(-1))} in “${each.treatment.condition}” is ${change(each)} against “${each.control.condition}”.`,
-      details: each.reason ? [each.reason] : [] };
+      costs: [], details: each.reason ? [each.reason] : [] };
   }
   const sure = comparisons.filter((each) => {
     const ci = inUnit<[number | null, number | null] | null>(each.shift, "ci");
@@ -36,7 +36,7 @@ export function comparisonAnswer(page: ComparisonPage): Answer {
   const known = comparisons.some((each) => inUnit<unknown>(each.shift, "ci"));
   const headline = sure.length === 0 ? (known ? "**No condition differs for sure:** every interval of a shift holds 0." : "**No difference can be told:** there are too few attempts for an interval.")
     : `${list(sure.map((each) => `“${each.treatment.condition}” ${change(each)}`))}; ${sure.length === comparisons.length ? "all conditions differ" : "all others differ by no more than chance can do"}.`;
-  return { headline, details: judged.length ? [`Verdicts: ${count("adopt")} adopt, ${count("reject")} reject, ${count("undecided")} undecided.`] : [] };
+  return { headline, costs: [], details: judged.length ? [`Verdicts: ${count("adopt")} adopt, ${count("reject")} reject, ${count("undecided")} undecided.`] : [] };
 }
 
 interface Curve {
@@ -57,27 +57,37 @@ function curvesOf(page: ComparisonPage, each: Comparison): Curve[] {
   });
 }
 
+/** "run 5, quick (treatment)"; of one run the conditions stand in the titles. */
+function sideName(page: ComparisonPage, side: "treatment" | "control"): string {
+  const [one, other] = page.sides;
+  const own = side === "treatment" ? one : other;
+  return own && other ? `run ${own.run ?? ""}, ${own.name} (${side})` : side;
+}
+
 function distributions(page: ComparisonPage, unit: string): HTMLElement {
   const data = page.comparison.comparisons.map((each) => ({ each, curves: curvesOf(page, each) }));
   return figure({
     id: "both", title: "Both distributions",
-    caption: ["The share of attempts at or below each value: treatment solid, control dashed. Look at the gap between the two curves, and whether it is the same at the left (the usual case) and at the right (the tail). A curve that ends below 1 had failures."],
+    caption: ["The share of attempts at or below each value. Look at the gap between the two curves, and whether it is the same at the left (the usual case) and at the right (the tail). A curve that ends below 100 % had failures."],
     alternative: () => data.map(({ each }) => `${each.treatment.condition}: median ${quantity(numberOf(each.treatment.median), unit)} against ${quantity(numberOf(each.control.median), unit)}`).join("; "),
     draw: (width) => {
       const [treatment, control] = COLORS[currentTheme()] as [string, string];
       const across = width > 820 && data.length > 1 ? 2 : 1;
       const wide = Math.floor((width - (across - 1) * 24) / across);
-      return h("div", { class: `smalls across-${across}` }, data.map(({ each, curves }) => {
-        const axis = timeAxis(curves.flatMap((curve) => curve.steps.map((step) => step.x)), wide - 60, (value) => quantity(value, unit));
+      const line = (stroke: string, dashes: string | null): Element => s("svg", { width: 30, height: 10, "aria-hidden": "true" }, s("line", { x1: 0, x2: 30, y1: 5, y2: 5, stroke, "stroke-width": 2.5, "stroke-dasharray": dashes }));
+      const name = (side: "treatment" | "control"): string => sideName(page, side);
+      const legend = h("ul", { class: "legend" }, h("li", {}, line(treatment, null), name("treatment")), h("li", {}, line(control, "5,3"), name("control")));
+      return h("div", {}, legend, axisName("→", metricName(data[0]?.each.metric ?? "", unit)), h("div", { class: `smalls across-${across}` }, data.map(({ each, curves }) => {
+        const axis = placeAxis(curves.flatMap((curve) => curve.steps.map((step) => step.x)), wide - 60, (value) => quantity(value, unit));
         const closed = (curve: Curve): { x: number; y: number }[] => curve.steps.length ? [{ x: curve.steps[0]!.x, y: 0 }, ...curve.steps, { x: axis.domain[1], y: curve.steps.at(-1)!.y }] : [];
-        const plot = Plot.plot({ ...FRAME, width: wide, height: 190, marginLeft: 34, marginRight: 14, marginBottom: 28, marginTop: 8,
-          x: scaleOf(axis), y: { domain: [0, 1], ticks: [0, 0.5, 1], label: null, tickSize: 0 }, color: { type: "identity" },
+        const plot = Plot.plot({ ...FRAME, width: wide, height: 190, marginLeft: 44, marginRight: 14, marginBottom: 28, marginTop: 8,
+          x: scaleOf(axis), y: { domain: [0, 1], ticks: [0, 0.5, 1], tickFormat: "%", label: null, tickSize: 0 }, color: { type: "identity" },
           marks: [...axisMarks("x", axis), Plot.ruleY([0, 1], { stroke: muted(), strokeOpacity: 0.35 }),
             curves.map((curve) => Plot.lineY(closed(curve), { x: "x", y: "y", curve: "step-after", strokeWidth: 2, stroke: curve.side === "treatment" ? treatment : control, ...(curve.side === "control" ? { strokeDasharray: "5,3" } : {}) }))] });
         plot.setAttribute("role", "img");
         plot.setAttribute("aria-label", `Distributions of ${each.treatment.condition} and ${each.control.condition}`);
         return h("div", { class: "small" }, h("h3", {}, each.name || each.treatment.condition), plot);
-      }));
+      })));
     },
   });
 }

@@ -37,6 +37,11 @@ export function s<K extends keyof SVGElementTagNameMap>(
   return element;
 }
 
+/** A number and its unit stay on one line: a no-break space between them. */
+export function unbroken(text: string): string {
+  return text.replace(/(\d) (ns|µs|us|ms|s|min|h|d|B|kB|MB|GB|TB|%)(?![\w])/g, "$1\u00a0$2").replace(/(\d) – ([\d.,]+\u00a0)/g, "$1\u00a0–\u00a0$2");
+}
+
 /** style.left = "12%" and the like, past what a Content-Security-Policy may forbid as an attribute. */
 export function place<T extends HTMLElement>(element: T, style: Partial<CSSStyleDeclaration>): T {
   Object.assign(element.style, style);

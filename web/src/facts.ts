@@ -9,16 +9,18 @@ import { quantity } from "./format";
 
 function fact(name: string, value: string | null, definition?: string): HTMLElement | null {
   if (value === null || value === "") return null;
-  return h("div", {}, h("dt", {}, definition ? term(name, definition) : name), h("dd", {}, value));
+  return h("div", value.length > 34 ? { class: "long" } : {}, h("dt", {}, definition ? term(name, definition) : name), h("dd", {}, value));
 }
 
 function environmentValue(name: string, value: string): string {
+  if (/mtime_ns$/.test(name) && /^\d{16,19}$/.test(value)) return new Date(Number(value) / 1e6).toISOString().replace(/\.\d+Z$/, "Z");
+  if (value.length > 34 && /^\w+(,\w+)+$/.test(value)) return value.replaceAll(",", ", ");
   return name.endsWith("_bytes") && /^\d+$/.test(value) ? `${bytes(Number(value))} (${value})` : value;
 }
 
 export function environment(report: Report): HTMLElement {
   return h("dl", { class: "facts" }, fact("target", report.target), fact("model", report.model), fact("started", report.started), fact("ended", report.ended),
-    fact("rouse", report.rouse_version), Object.entries(report.environment).map(([name, value]) => fact(spaced(name), environmentValue(name, value))));
+    fact("rouse", report.rouse_version), Object.entries(report.environment).map(([name, value]) => fact(spaced(name.replace(/_ns$/, "").replace(/_bytes$/, "_size")), environmentValue(name, value))));
 }
 
 export function plan(page: RunPage): HTMLElement {
@@ -32,10 +34,10 @@ export function plan(page: RunPage): HTMLElement {
 export function calibration(report: Report): HTMLElement {
   if (report.calibration.length === 0) return h("p", { class: "remark" }, "The client was not calibrated in this run.");
   const columns: [string, string][] = [["median", "median_ns"], ["p99", "p99_ns"], ["longest", "max_ns"]];
-  return h("table", {}, h("caption", {}, "The client's own delay, against a null server inside of rouse; told, never subtracted"),
+  return h("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": "Calibration" }, h("table", { class: "small-table" }, h("caption", {}, "The client's own delay, against a null server inside of rouse; told, never subtracted"),
     h("thead", {}, h("tr", {}, ["streams at once", "samples", ...columns.map(([title]) => title)].map((title) => h("th", { scope: "col", class: "n" }, title)))),
     h("tbody", {}, report.calibration.map((row) => h("tr", {}, h("td", { class: "n" }, row.streams), h("td", { class: "n" }, row.samples),
-      columns.map(([, key]) => h("td", { class: "n" }, duration(row[key as "median_ns"])))))));
+      columns.map(([, key]) => h("td", { class: "n" }, duration(row[key as "median_ns"]))))))));
 }
 
 export function conditionStates(report: Report): HTMLElement | null {

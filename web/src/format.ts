@@ -79,7 +79,7 @@ export function tick(value: number, format: (value: number) => string = duration
   return value === 0 ? "0" : format(value).replace(/(\.\d*?)0+(?= |$)/, "$1").replace(/\.(?= |$)/, "");
 }
 
-const SPELLED: Record<string, string> = { cpu: "CPU", gpu: "GPU", psi: "PSI", io: "I/O", rss: "RSS", pss: "PSS", ttft: "TTFT", ttfc: "TTFC" };
+const SPELLED: Record<string, string> = { cpu: "CPU", gpu: "GPU", psi: "PSI", io: "I/O", rss: "RSS", pss: "PSS", ttft: "TTFT", ttfc: "TTFC", target: "server" };
 
 /** A metric's name for people, without its unit: "PSI I/O full". */
 export function metricName(name: string, unit = ""): string {

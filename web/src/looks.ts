@@ -15,6 +15,19 @@ export const STAGE_COLORS: Record<string, string> = {
   unattributed: "#6b6b6b",
 };
 
+/** What a stage is, for who never heard its name. */
+export const STAGE_GLOSS: Record<string, string> = {
+  queue: "behind other requests",
+  process_start: "until the server listens",
+  weights: "the model's file is read or mapped",
+  runtime_init: "memory and threads are made ready",
+  tokenize: "text becomes tokens",
+  prefill: "the prompt is computed",
+  first_decode: "the first token is computed",
+  transport: "between server and client",
+  unattributed: "nobody can tell",
+};
+
 export function stageColor(stage: string): string {
   return STAGE_COLORS[stage] ?? "#6b6b6b";
 }

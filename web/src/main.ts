@@ -3,13 +3,14 @@
 import "./base.css";
 import "./running.css";
 import "./style.css";
-import { answerOf, ladderOrder, type Answer } from "./answer";
+import { answerOf, isSure, ladderOrder, type Answer, type Cost } from "./answer";
 import { comparisonAnswer, comparisonSections, comparisonTitle, type Section } from "./comparison";
 import { Details, load, NotThere, rowsOf, type ComparisonPage, type Page, type Row, type RunPage } from "./data";
 import { Definitions, installDefinitions, term } from "./define";
-import { h } from "./dom";
-import { plural } from "./format";
+import { h, unbroken } from "./dom";
+import { duration, plural, signed } from "./format";
 import { calibration, conditionStates, environment, plan, verdicts, warnings } from "./facts";
+import { findings } from "./findings";
 import { attemptView } from "./lanes";
 import { countersOf, countersPicture, ecdfPicture, idlePicture, orderPicture, stagesPicture, type RunData } from "./pictures";
 import { allDrawn, figure, followWidth, forgetPictures, later, redrawAll } from "./plots";
@@ -17,19 +18,34 @@ import { Live, stateOf } from "./live";
 import { AttemptTable, newTableState, type TableState } from "./table";
 import { themeButton } from "./theme";
 import { verification } from "./verification";
-import { conditionBars, ladder } from "./tracks";
+import { conditionBars, GRADES, ladder, ladderTitle, losesLayers } from "./tracks";
 
 function marked(text: string): (string | Node)[] {
-  return text.split("**").map((part, index) => (index % 2 === 1 ? h("strong", {}, part) : part));
+  return unbroken(text).split("**").map((part, index) => (index % 2 === 1 ? h("strong", {}, part) : part));
 }
 
 function sectionOf({ id, title, content }: Section): HTMLElement {
   return h("section", { id, "aria-labelledby": `${id}-title` }, h("h2", { id: `${id}-title` }, title), content);
 }
 
+/** As many as one reads at a glance; the ladder below has them all. */
+const COSTS_SHOWN = 6;
+
+/** Each change and what it costs, the largest first: the answer for who does not read sentences. */
+function costList(costs: Cost[]): HTMLElement | null {
+  if (costs.length === 0) return null;
+  const shown = costs.slice(0, COSTS_SHOWN);
+  const rest = costs.length - shown.length;
+  return h("ul", { class: "cost-list", "aria-label": "What each change costs" }, shown.map((cost) => h("li", { class: isSure(cost.grade) ? "" : "unsure" },
+    h("span", { class: "amount" }, unbroken(signed(cost.cost_ns, duration))),
+    h("span", {}, cost.reason, isSure(cost.grade) && cost.holder ? h("span", { class: "holder" }, ` · mostly ${cost.holder}`) : null, " ",
+      h("span", { class: `grade ${cost.grade}`, "data-def": GRADES[cost.grade][1] }, GRADES[cost.grade][0])))),
+    rest > 0 ? h("li", { class: "unsure" }, h("span", {}), h("span", {}, h("a", { href: "#ladder" }, `and ${rest} more`))) : null);
+}
+
 function header(kicker: (string | Node | null)[], answer: Answer): HTMLElement {
   return h("header", {}, h("div", { class: "top" }, h("p", { class: "kicker" }, kicker.filter((each) => each !== null)), themeButton(redrawAll)),
-    h("h1", {}, marked(answer.headline)), answer.details.map((each) => h("p", { class: "detail" }, marked(each))));
+    h("h1", {}, marked(answer.headline)), costList(answer.costs), answer.details.map((each) => h("p", { class: "detail" }, marked(each))));
 }
 
 function contents(sections: Section[]): HTMLElement {
@@ -110,11 +126,12 @@ function runPage(page: RunPage, define: Definitions, view: View, origin: Origin)
   if (report.verification) sections.push({ id: "verification", title: "Verification", content: [verification(report.verification)] });
   if (some) {
     sections.push({ id: "conditions", short: "Conditions", title: "What the first token waited for", content: [h("figure", {}, h("figcaption", {},
-      "Median ", term("time to first token", define.text("ttft_ns")), " of each condition, warmest first, and what its median attempt was spent on. Look for the colour that is there in one row and not in the row above it. Lines are 95 % intervals of the median."),
+      "Median ", term("time to first token", define.text("ttft_ns")), ` of each condition${losesLayers(contrasts) ? ", warmest first," : ","} and what its median attempt was spent on. Look for the colour that grows from one row to the next. The line below a bar is the 95 % interval of the median.`),
       conditionBars(conditions, page.stages, define))] });
-    if (steps) sections.push({ id: "ladder", short: "Costs", title: "What each lost layer costs", content: [h("figure", {}, h("figcaption", {},
-      "From warm to fully cold, one layer at a time: each bar begins where the median of its base ends and is as long as the paired ", term("shift", "Hodges-Lehmann estimate of how much later the first token comes, with its interval (docs/statistics.md)"),
-      ". Its colour is the stage that holds the cost. Look at the longest bar that is “proved”; pale bars may be chance."), steps)] });
+    if (steps) sections.push({ id: "ladder", short: "Costs", title: ladderTitle(contrasts), content: [h("figure", {}, h("figcaption", {},
+      `${losesLayers(contrasts) ? "One layer is lost" : "One thing is changed"} at a time: each bar begins where the median of its base ends and is as long as the paired `, term("shift", "Hodges-Lehmann estimate of how much later the first token comes, with its interval (docs/statistics.md)"),
+      ". Its colour is the stage that holds most of it. Look for the longest full bar; hatched ones may be chance."), steps)] });
+    sections.push(...findings(report));
     sections.push(picture(idlePicture(data)), picture(ecdfPicture(data)), picture(orderPicture(data)), picture(stagesPicture(data)));
     if (countersOf(data).length > 0) sections.push(countersSection(data));
   }
@@ -139,7 +156,7 @@ function countersSection(data: RunData): Section {
 
 function next(page: RunPage, origin: Origin): HTMLElement {
   const step = page.explanation?.next;
-  return h("footer", {}, step ? h("div", { class: "next" }, h("p", {}, h("strong", {}, "Next: "), step.why), h("pre", { tabindex: 0 }, step.command)) : null,
+  return h("footer", {}, step ? h("div", { class: "next" }, h("p", {}, h("strong", {}, "Next: "), step.why), h("pre", { tabindex: 0, class: "command" }, step.command)) : null,
     h("p", { class: "remark" }, origin.served ? `Measured by rouse ${page.report.rouse_version}. “rouse report ${page.report.run ?? ""} --html FILE” writes this page as one file, to keep or to send.` : `Written by rouse ${page.report.rouse_version}. This file needs no network: data, script and style are inside of it.`));
 }
 

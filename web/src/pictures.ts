@@ -6,7 +6,8 @@ import { h } from "./dom";
 import { bytes, duration, list, metricName, plural, quantity, range, tick, words as spaced } from "./format";
 import { currentTheme, FAILURE, rampColor, stageColor, symbolOf } from "./looks";
 import { term, type Definitions } from "./define";
-import { axisMarks, dots, FRAME, ink, muted, scaleOf, spread, timeAxis, type Picture } from "./plots";
+import { axisMarks, dots, axisName, FRAME, ink, muted, placeAxis, scaleOf, spread, timeAxis, type Picture } from "./plots";
+import { ticks } from "./tracks";
 import { numberOf, type Columns, type Condition, type Row, type StageLook } from "./data";
 
 export interface RunData {
@@ -112,6 +113,7 @@ export function idlePicture(data: RunData): Picture {
     }).join("; "),
     draw: (width) => {
       const look = lookOf(cold.map(String));
+      const flat = !byIdle && (width < 560 || Math.max(...columnsOf.map((name) => name.length)) * 7 > (width - 76) / columnsOf.length);
       const seen = new Map<number, number>();
       const all = rows.flatMap((row) => {
         const y = timeOf(row);
@@ -119,9 +121,8 @@ export function idlePicture(data: RunData): Picture {
         const column = columnOf(row);
         const count = seen.get(column) ?? 0;
         seen.set(column, count + 1);
-        return [{ ...row, x: column + spread(count) * 0.62, y }];
+        return [{ ...row, x: column + spread(count) * (flat ? 0.4 : 0.62) + (flat ? 0.1 : 0), y }];
       });
-      const flat = !byIdle && (width < 560 || Math.max(...columnsOf.map((name) => name.length)) * 7 > (width - 76) / columnsOf.length);
       const axis = timeAxis(all.map((row) => row.y), flat ? width - 40 : 320);
       const medians = conditions.flatMap((each) => {
         const median = numberOf(each.ttft_ns.median);
@@ -135,18 +136,18 @@ export function idlePicture(data: RunData): Picture {
       const bad = all.filter((row) => !row.ok);
       const turn = <T extends { x: number; y: number }>(list: T[]): T[] => (flat ? list.map((row) => ({ ...row, x: row.y, y: row.x })) : list);
       const plot = Plot.plot({
-        ...FRAME, width, height: flat ? 52 * columnsOf.length + 56 : 360, marginLeft: flat ? 8 : 64, marginRight: 12, marginBottom: 34, marginTop: flat ? 18 : 12,
+        ...FRAME, width, height: flat ? 60 * columnsOf.length + 56 : 360, marginLeft: flat ? 8 : 64, marginRight: 12, marginBottom: 34, marginTop: flat ? 18 : 12,
         color: { type: "identity" }, symbol: { type: "identity" } as Plot.ScaleOptions,
         ...(flat ? { x: place, y: { ...names, axis: null, domain: [columnsOf.length - 0.5, -0.5] } } : { y: place, x: { ...names, tickRotate: !byIdle && width / columnsOf.length < 90 ? -12 : 0 } }),
         marks: [
           ...axisMarks(flat ? "x" : "y", axis),
-          flat ? Plot.text(columnsOf.map((name, index) => ({ name, index })), { frameAnchor: "left", y: (each: { index: number }) => each.index - 0.42, text: "name", textAnchor: "start", fill: muted() }) : null,
-          ...(flat ? [Plot.ruleX(medians, { x: "median", y1: (each) => each.column - 0.34, y2: (each) => each.column + 0.34, stroke: ink(), strokeWidth: 2 })]
+          flat ? Plot.text(columnsOf.map((name, index) => ({ name, index })), { frameAnchor: "left", y: (each: { index: number }) => each.index - 0.34, text: "name", textAnchor: "start", fill: muted() }) : null,
+          ...(flat ? [Plot.ruleX(medians, { x: "median", y1: (each) => each.column - 0.14, y2: (each) => each.column + 0.34, stroke: ink(), strokeWidth: 2 })]
             : [Plot.ruleY(medians, { y: "median", x1: (each) => each.column - 0.38, x2: (each) => each.column + 0.38, stroke: ink(), strokeWidth: 2 })]),
           dots(turn(good), { x: "x", y: "y", ...looks }), failureMarks(turn(bad)), tip(turn(all)),
         ].filter(Boolean) as Plot.Markish[],
       });
-      return h("div", {}, legend(look, (bits) => coldWords(Number(bits), columns.cold_layers, always)), clickable(plot, data));
+      return h("div", {}, legend(look, (bits) => coldWords(Number(bits), columns.cold_layers, always)), axisName(flat ? "→" : "↑", "time to first token", axis), clickable(plot, data));
     },
   };
 }
@@ -162,6 +163,13 @@ export function stepsOf(rows: Row[], n: number): { x: number; y: number }[] {
 
 const LEVELS = [["median", 0.5], ["p90", 0.9], ["p95", 0.95], ["p99", 0.99]] as const;
 
+/** "n = 6, needs 72", for people. */
+function refusedWords({ n, ttft_ns }: Condition): string {
+  const reason = ttft_ns.null_reasons["p95_ci"] ?? "";
+  const needed = /needs (\d+)/.exec(reason)?.[1];
+  return needed ? `p95 would need ${needed} attempts; “n” here is ${n}` : `no p95: ${reason}`;
+}
+
 export function ecdfPicture(data: RunData): Picture {
   const { conditions, rows } = data;
   const supported = (each: Condition): { name: string; level: number; low: number; high: number | null }[] =>
@@ -173,40 +181,44 @@ export function ecdfPicture(data: RunData): Picture {
   const refused = conditions.find((each) => each.ttft_ns.null_reasons["p95_ci"]);
   return {
     id: "distributions", title: "Distributions and tails", short: "Tails",
-    caption: ["The share of attempts that had their first token by then. Look at the right end: a long flat tail is what users remember. ",
+    caption: ["The share of attempts that had their first token by then: the further left a curve rises, the faster. Look at its upper right end: a long flat tail is what users remember. ",
       "Bars are the 95 % intervals of median, p90, p95 and p99, where n supports them",
-      refused ? ` (p95 here: ${refused.ttft_ns.null_reasons["p95_ci"]})` : "",
-      ". A curve that ends below 1 had failures."],
+      refused ? ` (${refusedWords(refused)})` : "",
+      ". A curve that ends below 100 % had failures."],
     alternative: () => conditions.map((each) => `${each.name}: ` + (supported(each).map(({ name, low, high }) => `${name} between ${duration(low)} and ${high === null ? "unbounded" : duration(high)}`).join(", ") || `n = ${each.n}, no interval`)).join("; "),
     draw: (width) => {
       const times = rows.flatMap((row) => timeOf(row) ?? []);
-      const axis = timeAxis(times, width - 60);
+      const axis = placeAxis(times, width - 60);
       const curves = conditions.map((each) => {
         const own = rows.filter((row) => row.condition === each.name);
         return { each, steps: stepsOf(own, own.filter((row) => row.ttft !== null || !row.ok).length), end: axis.domain[1] };
       });
-      const band = conditions.length > 6 ? 68 : 92;
+      const span = (at: number): number => (axis.type === "log" ? Math.log(at) : at);
+      const fitsBehind = (at: number): boolean => ((span(at) - span(axis.domain[0])) / (span(axis.domain[1]) - span(axis.domain[0]))) * (width - 58) < width - 58 - 40;
+      const band = conditions.length > 6 ? 78 : 100;
       const plots = curves.map(({ each, steps, end }, index) => {
         const last = index === curves.length - 1;
         const drawn = steps.length ? [...steps, { x: end, y: steps.at(-1)!.y }] : [];
         const intervals = supported(each);
         return Plot.plot({
-          ...FRAME, width, height: band + (last ? 26 : 0), marginLeft: 34, marginRight: 14, marginTop: 18, marginBottom: last ? 30 : 4,
-          x: scaleOf(axis), y: { domain: [0, 1], ticks: [0, 0.5, 1], label: null, tickSize: 0 },
+          ...FRAME, width, height: band + (last ? 26 : 0), marginLeft: 44, marginRight: 14, marginTop: 24, marginBottom: last ? 34 : 8,
+          x: scaleOf(axis), y: { domain: [0, 1], ticks: [0, 0.5, 1], tickFormat: "%", label: null, tickSize: 0 },
           color: { type: "identity" },
           marks: [
             ...axisMarks("x", axis, last),
-            Plot.text([each.name], { frameAnchor: "top-left", dy: -15, dx: 2, text: (name: string) => name, fill: ink(), fontWeight: "600" }),
+            Plot.text([each.name], { frameAnchor: "top-left", dy: -18, dx: -44, text: (name: string) => name, fill: ink(), fontWeight: "600" }),
             Plot.ruleY([0, 1], { stroke: muted(), strokeOpacity: 0.35 }),
             Plot.areaY(drawn, { x: "x", y: "y", curve: "step-after", fill: ink(), fillOpacity: 0.07 }),
             Plot.ruleY(intervals, { y: "level", x1: "low", x2: (one) => one.high ?? end, stroke: muted(), strokeWidth: 5, strokeOpacity: 0.45 }),
             Plot.lineY(drawn, { x: "x", y: "y", curve: "step-after", stroke: ink(), strokeWidth: 1.6 }),
-            Plot.text(intervals, { x: (one) => one.high ?? end, y: "level", text: "name", dx: 4, textAnchor: "start", fontSize: 10, fill: muted() }),
+            // Behind its bar, or before it where the picture ends.
+            ...[true, false].map((behind) => Plot.text(intervals.filter((one) => fitsBehind(one.high ?? end) === behind), {
+              x: (one) => (behind ? (one.high ?? end) : one.low), y: "level", text: "name", dx: behind ? 4 : -4, textAnchor: behind ? "start" : "end", fontSize: 10, fill: muted() })),
             Plot.tip(drawn, Plot.pointerX({ x: "x", y: "y", title: (step: { x: number; y: number }) => `${each.name}\n${Math.round(step.y * 1000) / 10} % within ${duration(step.x)}`, fill: currentTheme() === "dark" ? "#23272f" : "#fff" })),
           ],
         });
       });
-      return h("div", { role: "img", "aria-label": "" }, plots);
+      return h("div", {}, h("div", { role: "img", "aria-label": "" }, plots), axisName("→", "time to first token", axis));
     },
   };
 }
@@ -248,7 +260,7 @@ export function orderPicture(data: RunData): Picture {
       const bands = [...blocks].filter(([block]) => block % 2 === 1 && blocks.size <= 200).map(([, [from, to]]) => ({ from: from - 0.5, to: to + 0.5 }));
       const plot = Plot.plot({
         ...FRAME, width, height: 320, marginLeft: 64, marginRight: 12, marginBottom: 36,
-        x: { label: "position in the run →", labelAnchor: "right", labelOffset: 32, ticks: Math.max(3, Math.floor(width / 110)), tickFormat: "d" }, y: scaleOf(axis), color: { type: "identity" }, symbol: { type: "identity" } as Plot.ScaleOptions,
+        x: { label: "place in the run →", labelAnchor: "right", labelOffset: 32, ticks: wholeTicks(placed.length ? Math.max(...placed.map(({ x }) => x)) : 0, Math.floor(width / 110)), tickFormat: "d" }, y: scaleOf(axis), color: { type: "identity" }, symbol: { type: "identity" } as Plot.ScaleOptions,
         marks: [
           ...axisMarks("y", axis),
           Plot.rectX(bands, { x1: "from", x2: "to", fill: muted(), fillOpacity: 0.09 }),
@@ -257,9 +269,14 @@ export function orderPicture(data: RunData): Picture {
           failureMarks(all.filter((row) => !row.ok)), tip(all),
         ].filter(Boolean) as Plot.Markish[],
       });
-      return h("div", {}, legend(look), clickable(plot, data));
+      return h("div", {}, legend(look), axisName("↑", "time to first token", axis), clickable(plot, data));
     },
   };
+}
+
+function wholeTicks(last: number, most: number): number[] {
+  const step = Math.max(1, ...ticks(0, last, Math.max(2, most)).slice(1, 2));
+  return Array.from({ length: Math.floor(last / step) + 1 }, (_, at) => at * step);
 }
 
 // ---- stage by stage ----
@@ -377,7 +394,7 @@ export function countersPicture(data: RunData, all: boolean): Picture {
         plot.setAttribute("aria-label", `TTFT against ${metricName(name, unit)}`);
         return h("div", { class: "small" }, h("h3", {}, term(metricName(name, unit), data.define.text(name))), clickable(plot, data));
       });
-      return h("div", {}, legend(look), h("div", { class: `smalls across-${across}` }, plots));
+      return h("div", {}, legend(look), axisName("↑", "time to first token, logarithmic where it spans much"), h("div", { class: `smalls across-${across}` }, plots));
     },
   };
 }

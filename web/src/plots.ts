@@ -41,6 +41,10 @@ export function later(work: () => void): void {
   setTimeout(next, 0);
 }
 
+/** As wide as a sheet of A4 or Letter between its margins is, in CSS pixels. */
+const SHEET_PX = 690;
+let printing = false;
+
 /** Resolves when nothing waits any more. */
 export function allDrawn(): Promise<void> {
   return new Promise((resolve) => {
@@ -50,7 +54,7 @@ export function allDrawn(): Promise<void> {
 }
 
 function redraw(entry: (typeof pictures)[number]): void {
-  const width = Math.round(entry.box.clientWidth);
+  const width = printing ? SHEET_PX : Math.round(entry.box.clientWidth);
   if (width === 0) return;
   entry.width = width;
   const drawn = entry.picture.draw(width);
@@ -58,7 +62,7 @@ function redraw(entry: (typeof pictures)[number]): void {
   // The words go to the picture as a whole: to its one SVG, or to the box around several that have
   // none of their own.
   const svgs = [...drawn.querySelectorAll("svg:not([aria-hidden])")].filter((svg) => !svg.hasAttribute("aria-roledescription"));
-  const whole = drawn.getAttribute("role") === "img" ? drawn : svgs.length === 1 ? svgs[0]! : null;
+  const whole = drawn.querySelector<Element>("[role=img][aria-label='']") ?? (drawn.getAttribute("role") === "img" ? drawn : null) ?? (svgs.length === 1 ? svgs[0]! : null);
   if (whole && !whole.getAttribute("aria-label")) {
     whole.setAttribute("role", "img");
     whole.setAttribute("aria-label", entry.picture.alternative());
@@ -89,19 +93,25 @@ export function forgetPictures(): void {
   queue = [];
 }
 
-/** Redraws when the window's width has changed, and before printing. */
+/** Redraws when the window's width has changed, and for the sheet before printing. */
 export function followWidth(): void {
   let timer = 0;
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", redrawAll);
   addEventListener("resize", () => {
     clearTimeout(timer);
     timer = window.setTimeout(() => {
+      if (printing) return; // the sheet has its own width
       for (const entry of pictures) {
         if (Math.round(entry.box.clientWidth) !== entry.width) later(() => redraw(entry));
       }
     }, 120);
   });
   addEventListener("beforeprint", () => {
+    printing = true;
+    for (const entry of pictures) redraw(entry);
+  });
+  addEventListener("afterprint", () => {
+    printing = false;
     for (const entry of pictures) redraw(entry);
   });
 }
@@ -145,6 +155,25 @@ export function axisMarks(side: "x" | "y", axis: Axis, labels = true): Plot.Mark
   const text = { text: (value: number) => tickFormat(value), label: null };
   return side === "x" ? [Plot.gridX(ticks), ...(labels ? [Plot.axisX(ticks, { ...text, anchor: "bottom" })] : [])]
     : [Plot.gridY(ticks), ...(labels ? [Plot.axisY(ticks, { ...text, anchor: "left" })] : [])];
+}
+
+/** What an axis shows, above the picture: "↑ time to first token, logarithmic". */
+export function axisName(arrow: "↑" | "→", what: string, axis?: Axis): HTMLElement {
+  return h("p", { class: "axis-name", "aria-hidden": "true" }, `${arrow} ${what}${axis?.type === "log" ? ", logarithmic" : ""}`);
+}
+
+/** Like timeAxis(), for pictures in which places count and not lengths: not from 0. */
+export function placeAxis(values: number[], room: number, format = duration): Axis {
+  const axis = timeAxis(values, room, format);
+  const known = values.filter((value) => value > 0);
+  if (axis.type === "log" || known.length === 0) return axis;
+  const [low, high] = [Math.min(...known), Math.max(...known)];
+  const pad = (high - low || high) * 0.06;
+  const domain: [number, number] = [Math.max(0, low - pad), high + pad];
+  const step = niceStep((domain[1] - domain[0]) / Math.max(2, Math.floor(room / 84)));
+  const ticks: number[] = [];
+  for (let at = Math.ceil(domain[0] / step); at * step <= domain[1]; at++) ticks.push(at * step);
+  return { ...axis, domain, ticks };
 }
 
 function niceStep(raw: number): number {

@@ -57,7 +57,9 @@ export function csvOf(columns: Columns, rows: Row[]): string {
   return [head.map(csvCell).join(","), ...lines].join("\r\n") + "\r\n";
 }
 
-function looksOf(columns: Columns, define: Definitions): ColumnLook[] {
+function looksOf(columns: Columns, define: Definitions, rows: Row[]): ColumnLook[] {
+  const always = rows.reduce((bits, row) => bits & row.cold, rows[0]?.cold ?? 0);
+  const names = (bits: number): string[] => columns.cold_layers.filter((_, place) => (bits >> place) & 1).map(spaced);
   const value = (name: string, title: string, digits = (x: number) => quantity(x, define.unit(name))): ColumnLook[] => {
     const column = columns.values[name];
     if (!column) return [];
@@ -73,7 +75,8 @@ function looksOf(columns: Columns, define: Definitions): ColumnLook[] {
     own("outcome", "outcome", "How it ended. All outcomes stay in the results; state_not_reached and interrupted are in no n.", false, (row) => spaced(row.outcome)),
     ...value("ttft_ns", "TTFT", duration),
     ...(columns.values["idle_ns"]?.some((each) => (each ?? 0) > 0) ? value("idle_ns", "idle", duration) : []),
-    own("cold", "cold layers", "Layers that the request met cold, by proof.", false, (row) => columns.cold_layers.filter((_, place) => (row.cold >> place) & 1).map(spaced).join(", ") || "none"),
+    own("cold", "cold layers", `Layers that the request met cold, by proof${always && rows.length > 1 ? `; beside ${names(always).join(", ")}, cold in all of them` : ""}.`, false,
+      (row) => names(rows.length > 1 ? row.cold & ~always : row.cold).join(", ") || "–"),
     ...value("page_cache_resident_ratio", "file cached", percent), ...value("target_read_bytes", "read", bytes), ...value("target_major_faults", "major faults"),
     own("block", "block", "Each block holds every condition once, in a drawn order.", true, (row) => row.block),
     own("position", "position", "Its place in the order of the run.", true, (row) => row.position),
@@ -115,7 +118,7 @@ export class AttemptTable {
   constructor(private readonly parts: TableParts) {
     const { rows, columns, define, state } = parts;
     this.state = state;
-    this.looks = looksOf(columns, define);
+    this.looks = looksOf(columns, define, rows);
     this.haystacks = rows.map((row) => haystackOf(row, columns));
     this.shown = rows;
     const select = (label: string, options: [string, string][], chosen: string, set: (value: string) => void): HTMLElement =>
@@ -202,7 +205,7 @@ export class AttemptTable {
       const text = look.text(row);
       if (look.key === "id") return h("td", { class: "n" }, h("button", { type: "button", class: "open", "aria-label": `Open attempt ${text}`, click: () => this.parts.open(row.at) }, text));
       const detail = look.key === "outcome" ? this.parts.columns.outcome_detail[row.at] : undefined;
-      return h("td", { class: look.numeric ? "n" : null, title: detail ?? null }, look.key === "outcome" && !row.ok ? `✕ ${text}` : text);
+      return h("td", { class: look.numeric ? "n" : null, title: detail ?? (text.length > 24 ? text : null) }, look.key === "outcome" && !row.ok ? `✕ ${text}` : text);
     }));
   }
 }

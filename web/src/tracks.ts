@@ -1,12 +1,12 @@
 // Pictures that are rows on one time axis, in HTML: the stacked bar per condition, the ladder of
 // costs, and the shifts of a comparison. They need no redraw when the window changes, and print.
 
-import { h, place } from "./dom";
-import { duration, quantity, range, signed, tick, words as spaced } from "./format";
-import { inkOn, stageColor } from "./looks";
+import { h, place, unbroken } from "./dom";
+import { duration, list, quantity, range, signed, tick, words as spaced } from "./format";
+import { inkOn, STAGE_GLOSS, stageColor } from "./looks";
 import { number, term, type Definitions } from "./define";
 import { atLeast, inUnit, numberOf, type Comparison, type Condition, type Contrast, type Interval, type StageLook } from "./data";
-import { isNamed, ladderOrder } from "./answer";
+import { gradeOf, isNamed, isSure, ladderOrder, type Grade } from "./answer";
 
 /** Round steps for an axis from 0 to `max`. */
 export function ticks(low: number, high: number, wanted = 4): number[] {
@@ -57,10 +57,12 @@ export function swatch(stage: string, letter: string): HTMLElement {
     { backgroundColor: stageColor(stage), color: inkOn(stageColor(stage)) });
 }
 
-export function stageLegend(stages: StageLook[], used: Set<string>, define: Definitions): HTMLElement {
-  return h("ul", { class: "legend", "aria-label": "Stages" }, stages.filter((stage) => used.has(stage.name))
+/** Stages that are seen; those that are there but too short for it are named behind them. */
+export function stageLegend(stages: StageLook[], used: Set<string>, define: Definitions, short: StageLook[] = []): HTMLElement {
+  return h("ul", { class: "legend stages", "aria-label": "Stages" }, stages.filter((stage) => used.has(stage.name))
     .map((stage) => h("li", {}, swatch(stage.name, stage.letter),
-      term(stage.words, define.text(`stage_${stage.name}_ns`)))));
+      h("span", {}, term(stage.words, define.text(`stage_${stage.name}_ns`)), h("small", {}, STAGE_GLOSS[stage.name] ?? "")))),
+    short.length ? h("li", { class: "short" }, h("small", {}, `too short to see: ${short.map((stage) => stage.words).join(", ")}`)) : null);
 }
 
 /** Half again as far as the longest median, so that one wide interval does not flatten all bars. */
@@ -77,6 +79,7 @@ export function barScale(conditions: Condition[]): number {
 export function conditionBars(conditions: Condition[], stages: StageLook[], define: Definitions): HTMLElement {
   const scale = barScale(conditions);
   const used = new Set<string>();
+  const short = new Set<string>();
   const rows = conditions.map((condition) => {
     const { ttft_ns: summary, median_attempt: typical } = condition;
     const median = numberOf(summary.median);
@@ -87,7 +90,8 @@ export function conditionBars(conditions: Condition[], stages: StageLook[], defi
       for (const stage of stages) {
         const ns = typical.stages_ns[stage.name];
         if (ns === null || ns === undefined || ns <= 0) continue;
-        used.add(stage.name);
+        // Half a percent of the axis is about two pixels.
+        (ns >= 0.005 * scale ? used : short).add(stage.name);
         told.push(`${stage.words} ${duration(ns)}`);
         const color = stageColor(stage.name);
         bar.append(place(
@@ -109,19 +113,25 @@ export function conditionBars(conditions: Condition[], stages: StageLook[], defi
     const alternative = `${condition.name}: median ${value}` + (told.length ? `, of it ${told.join(", ")}` : "");
     return h("div", { class: "row", role: "listitem", "data-condition": condition.name },
       h("div", { class: "row-name" }, h("strong", {}, condition.name),
-        condition.changed ? h("small", {}, `differs in ${spaced(condition.changed)}`) : null),
+        condition.changed ? h("small", {}, changedWords(condition)) : null),
       h("div", { class: "track-box", role: "img", "aria-label": alternative }, track),
       h("div", { class: "row-value" }, number(value, define.text("ttft_ns", `median of ${summary.n}, failures ranked behind every success`), "number big"),
         h("small", {}, intervalText(interval) || (summary.null_reasons["median_ci"] ?? "")), failed));
   });
-  return h("div", { class: "tracks bars" }, stageLegend(stages, used, define), h("div", { role: "list" }, rows), axis(0, scale, "ns"));
+  return h("div", { class: "tracks bars" }, stageLegend(stages, used, define, stages.filter(({ name }) => short.has(name) && !used.has(name))), h("div", { role: "list" }, rows), axis(0, scale, "ns"));
 }
 
-const GRADES: Record<Contrast["grade"], [string, string]> = {
+function changedWords(condition: Condition): string {
+  const layers = list(spaced(condition.changed ?? "").split(", "));
+  return `differs ${condition.base ? `from “${condition.base}” ` : ""}in ${layers === "idle" ? "idle time" : layers}`;
+}
+
+export const GRADES: Record<Grade, [string, string]> = {
+  faster: ["faster, for sure", "the whole interval lies below 0: with this change the first token comes earlier"],
   proved: ["proved", "one layer was changed, it was read back in every attempt of both sides, no other layer differed, and the interval excludes 0"],
   costs: ["costs, not proved", "the interval excludes 0, but not exactly one layer was changed and read back"],
-  no_cost: ["no sure cost", "the interval holds 0, or lies below it: the difference may be chance"],
-  undecided: ["undecided", "too few attempts for an interval"],
+  no_cost: ["may be chance", "the interval holds 0: the difference may be chance"],
+  undecided: ["too few to tell", "too few attempts for an interval"],
 };
 
 export interface Step {
@@ -161,6 +171,17 @@ export function ladderSteps(conditions: Condition[], contrasts: Contrast[]): Ste
   return steps;
 }
 
+/** Whether the run takes layers away one by one; else it changes something that cannot be lost. */
+export function losesLayers(contrasts: Contrast[]): boolean {
+  return contrasts.some((each) => !isNamed(each) && each.layer !== "idle");
+}
+
+/** "What each lost layer costs", or what else the run changes. */
+export function ladderTitle(contrasts: Contrast[]): string {
+  if (losesLayers(contrasts)) return "What each lost layer costs";
+  return contrasts.every((each) => each.layer === "idle") ? "What each idle time costs" : "What each change costs";
+}
+
 export function ladder(conditions: Condition[], contrasts: Contrast[], stages: StageLook[], define: Definitions): HTMLElement | null {
   const steps = ladderSteps(conditions, contrasts);
   if (steps.length < 2) return null;
@@ -172,7 +193,7 @@ export function ladder(conditions: Condition[], contrasts: Contrast[], stages: S
     const { contrast } = step;
     const track = h("div", { class: "track" }, gridLines(low, high));
     const stage = stages.find((each) => each.name === contrast?.holder);
-    const sure = contrast === null || contrast.grade === "proved" || contrast.grade === "costs";
+    const sure = contrast === null || isSure(gradeOf(contrast));
     const left = Math.min(step.from, step.to);
     const bar = place(h("div", { class: `fall${contrast ? "" : " whole"}${sure ? "" : " unsure"}`, "data-from": step.from, "data-to": step.to }),
       { left: share(left, low, high), width: `max(2px, ${(100 * Math.abs(step.to - step.from)) / (high - low)}%)` });
@@ -186,22 +207,22 @@ export function ladder(conditions: Condition[], contrasts: Contrast[], stages: S
     if (ci) track.append(ci);
     if (!contrast) {
       return h("div", { class: "row", role: "listitem" },
-        h("div", { class: "row-name" }, h("strong", {}, step.name), h("small", {}, index === steps.length - 1 ? "all of it lost" : "nothing lost")),
+        h("div", { class: "row-name" }, h("strong", {}, step.name), h("small", {}, index > 0 && index === steps.length - 1 ? "all of it lost" : losesLayers(contrasts) ? "nothing lost" : "what the others are held against")),
         h("div", { class: "track-box" }, track),
         h("div", { class: "row-value" }, number(duration(step.to), define.text("ttft_ns", "median"), "number big")));
     }
-    const [grade, meaning] = GRADES[contrast.grade];
+    const [grade, meaning] = GRADES[gradeOf(contrast)];
     const interval = contrast.ci_ns && contrast.ci_ns[0] !== null && contrast.ci_ns[1] !== null
       ? range(duration(contrast.ci_ns[0]), duration(contrast.ci_ns[1])) : "no interval";
     const cause = contrast.causes?.find((each) => each.layer === contrast.layer) ?? contrast.causes?.[0];
     return h("div", { class: "row step", role: "listitem", "data-condition": step.name },
-      h("div", { class: "row-name" }, h("strong", {}, isNamed(contrast) ? `in “${contrast.condition}”` : contrast.title), h("small", {}, `“${contrast.base}” → “${step.name}”`)),
+      h("div", { class: "row-name" }, h("strong", {}, isNamed(contrast) ? contrast.condition : contrast.title), h("small", {}, `“${contrast.base}” → “${step.name}”`)),
       h("div", { class: "track-box" }, track,
         cause && sure ? h("p", { class: "evidence" }, stage ? `${stage.words}: ` : "", cause.evidence, ".") : null),
       h("div", { class: "row-value" },
         number(contrast.cost_ns === null ? "–" : signed(contrast.cost_ns, duration),
           `Hodges-Lehmann shift of the TTFT, ${contrast.paired ? "paired by block" : "unpaired"}, ${contrast.n} against ${contrast.n_base} attempts`, "number big"),
-        h("small", {}, interval), h("span", { class: `grade ${contrast.grade}`, "data-def": meaning }, grade)));
+        h("small", {}, unbroken(interval)), h("span", { class: `grade ${gradeOf(contrast)}`, "data-def": meaning }, grade)));
   });
   return h("div", { class: "tracks ladder" }, h("div", { role: "list" }, rows), axis(low, high, "ns"));
 }

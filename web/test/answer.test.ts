@@ -1,6 +1,9 @@
 import { describe, expect, it } from "vitest";
 import { answerOf, ladderOrder } from "../src/answer";
-import { barScale, ladderSteps, ticks } from "../src/tracks";
+import { unbroken } from "../src/dom";
+import { STAGE_COLORS, STAGE_GLOSS } from "../src/looks";
+import { placeAxis } from "../src/plots";
+import { barScale, ladderSteps, ladderTitle, ticks } from "../src/tracks";
 import { condition, contrast, MS, report, STAGES, summary } from "./fixtures";
 import type { Explanation } from "../src/data";
 
@@ -11,28 +14,48 @@ const explained = (contrasts: Explanation["contrasts"]): Explanation =>
 describe("the answer", () => {
   it("names both ends and the largest cost that is sure", () => {
     const answer = answerOf(report([condition("warm", 70 * MS), condition("cold", 300 * MS)]), explained([contrast("cold", "warm", 229 * MS)]), words);
-    expect(answer.headline).toBe("The first token comes after **70.0 ms** in “warm”, the warmest, and after **300 ms** in “cold”, the slowest. " +
-      "The largest proved cost: **+229 ms** because the model's file was not in the page cache, mostly weights.");
+    expect(answer.headline).toBe("The first token takes **70.0 ms** at its warmest (“warm”) and **300 ms** at its slowest (“cold”). " +
+      "The largest proved cost: **+229 ms** because the model's file was not in the page cache.");
+    expect(answer.costs).toEqual([{ cost_ns: 229 * MS, reason: "the model's file was not in the page cache", holder: "weights", grade: "proved", condition: "cold" }]);
   });
-  it("puts what is proved before what costs more without proof, and names no condition as a reason", () => {
+  it("puts what is proved into the sentence before what costs more without proof, and lists both by size", () => {
     const longer = contrast("long", "warm", 900 * MS, { grade: "costs", title: '"long" (prompt_tokens)', layer: "prompt_tokens" });
     const answer = answerOf(report([condition("warm", 70 * MS), condition("cold", 300 * MS), condition("long", 990 * MS)]),
       explained([longer, contrast("cold", "warm", 229 * MS)]), words);
     expect(answer.headline).toContain("The largest proved cost: **+229 ms** because");
-    expect(answer.details[0]).toContain("**+900 ms** in “long”, which differs in prompt tokens");
+    expect(answer.costs.map((each) => each.reason)).toEqual(["“long” instead of “warm”", "the model's file was not in the page cache"]);
+  });
+  it("lists what is sure before what may be chance, and tells two of one reason apart", () => {
+    const asleep = contrast("asleep", "warm", 20 * MS, { title: "the model was not loaded" });
+    const unloaded = contrast("unloaded", "warm", 90 * MS, { title: "the model was not loaded", grade: "no_cost", ci_ns: [-1, 200 * MS] });
+    const { costs } = answerOf(report([condition("warm", 70 * MS), condition("asleep", 90 * MS), condition("unloaded", 160 * MS)]), explained([unloaded, asleep]), words);
+    expect(costs.map((each) => each.reason)).toEqual(["the model was not loaded (“asleep”)", "the model was not loaded (“unloaded”)"]);
   });
   it("calls the fastest of several that lost nothing the warmest", () => {
     const two = [contrast("warm", "hit", 50 * MS), contrast("fresh", "kept", 1 * MS)];
     expect(answerOf(report([condition("kept", 70 * MS), condition("hit", 20 * MS), condition("warm", 71 * MS), condition("fresh", 72 * MS)]), explained(two), words).headline)
-      .toContain("**20.0 ms** in “hit”, the warmest");
+      .toContain("**20.0 ms** at its warmest (“hit”)");
+  });
+  it("tells of a change for the better, and calls nothing warm that is not", () => {
+    const other = { title: '"shm" (path)', layer: "path", holder: null };
+    const answer = answerOf(report([condition("here", 214 * MS), condition("disk", 218 * MS), condition("shm", 194 * MS)]), explained([
+      contrast("disk", "here", 4 * MS, { ...other, title: '"disk" (path)', grade: "no_cost", ci_ns: [-9 * MS, 12 * MS] }),
+      contrast("shm", "here", -24 * MS, { ...other, grade: "no_cost", ci_ns: [-43 * MS, -7 * MS] })]), words);
+    expect(answer.headline).toBe("The first token takes **194 ms** at its fastest (“shm”) and **218 ms** at its slowest (“disk”). The largest sure gain: **−24.0 ms** with “shm” instead of “here”.");
+    expect(answer.costs.map((each) => each.grade)).toEqual(["faster", "no_cost"]);
   });
   it("claims no cost where every interval holds 0", () => {
-    const unsure = contrast("cold", "warm", 5 * MS, { grade: "no_cost" });
-    expect(answerOf(report([condition("warm", 70 * MS), condition("cold", 75 * MS)]), explained([unsure]), words).headline).toContain("No layer's cost is sure");
+    const unsure = contrast("cold", "warm", 5 * MS, { grade: "no_cost", ci_ns: [-5 * MS, 12 * MS] });
+    expect(answerOf(report([condition("warm", 70 * MS), condition("cold", 75 * MS)]), explained([unsure]), words).headline).toContain("No difference is sure: each may be chance.");
+  });
+  it("does not speak of intervals where there is none", () => {
+    const few = contrast("idle 20 s", "idle 0 s", 75 * MS, { grade: "undecided", ci_ns: null, layer: "idle", title: "nothing was asked for 20 s", n: 3, n_base: 3 });
+    const { headline } = answerOf(report([condition("idle 0 s", 270 * MS), condition("idle 20 s", 345 * MS)]), explained([few]), words);
+    expect(headline).toBe("The first token takes **270 ms** at its fastest (“idle 0 s”) and **345 ms** at its slowest (“idle 20 s”). Whether that is more than chance, 3 attempts a condition cannot tell; 6 can.");
   });
   it("does not call anything warm where there is no contrast", () => {
     const { headline } = answerOf(report([condition("b", 90 * MS), condition("a", 70 * MS)]), explained([]), words);
-    expect(headline).toContain("**70.0 ms** in “a”, the fastest");
+    expect(headline).toContain("**70.0 ms** at its fastest (“a”)");
     expect(headline).not.toContain("warm");
   });
   it("says that all failed, and how", () => {
@@ -51,7 +74,7 @@ describe("the answer", () => {
   });
   it("stands on one attempt", () => {
     const one = condition("warm", 70 * MS, { n: 1, outcomes: { ok: 1 }, ttft_ns: summary(70 * MS, { n: 1 }) });
-    expect(answerOf(report([one]), null, words).headline).toBe("The first token comes after **70.0 ms** in “warm” (median of 1), most of it **prefill**.");
+    expect(answerOf(report([one]), null, words).headline).toBe("The first token takes **70.0 ms** in “warm” (median of 1), most of it **prefill**.");
   });
 });
 
@@ -81,11 +104,32 @@ describe("the ladder", () => {
   });
 });
 
+describe("words that must not break or mislead", () => {
+  it("keep a number and its unit on one line", () => {
+    expect(unbroken("after 8.84 ms (18.0 – 148 ms), 95 % of 3 minutes")).toBe("after 8.84\u00a0ms (18.0\u00a0–\u00a0148\u00a0ms), 95\u00a0% of 3 minutes");
+  });
+  it("call a ladder what it is", () => {
+    expect(ladderTitle([contrast("cold", "warm", 1)])).toBe("What each lost layer costs");
+    expect(ladderTitle([contrast("idle 1 min", "idle 0 s", 1, { layer: "idle", title: "nothing was asked for 1 min" })])).toBe("What each idle time costs");
+    expect(ladderTitle([contrast("shm", "here", 1, { layer: "path", title: '"shm" (path)' })])).toBe("What each change costs");
+  });
+  it("explain every stage that has a colour", () => {
+    expect(Object.keys(STAGE_GLOSS)).toEqual(Object.keys(STAGE_COLORS));
+  });
+});
+
 describe("axes", () => {
   it("have round ticks within their range", () => {
     expect(ticks(0, 437)).toEqual([0, 200, 400]);
     expect(ticks(-10, 10)).toEqual([-10, -5, 0, 5, 10]);
     expect(ticks(5, 5)).toEqual([5]);
+  });
+  it("of places begin where the values do, with round ticks", () => {
+    const axis = placeAxis([167 * MS, 252 * MS], 800);
+    expect(axis.domain[0]).toBeGreaterThan(150 * MS);
+    expect(axis.domain[0]).toBeLessThan(167 * MS);
+    for (const at of axis.ticks) expect(at).toBeGreaterThanOrEqual(axis.domain[0]);
+    expect(axis.ticks.length).toBeGreaterThan(2);
   });
   it("are not flattened by one wide interval", () => {
     expect(barScale([condition("warm", 100, { ttft_ns: summary(100, { median_ci: [50, 9000] }) })])).toBe(150);

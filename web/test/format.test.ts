@@ -32,7 +32,7 @@ describe("numbers as people read them", () => {
   });
   it("a metric loses its unit and gains its capitals", () => {
     expect(metricName("psi_io_full_us", "us")).toBe("PSI I/O full");
-    expect(metricName("target_major_faults", "count")).toBe("target major faults");
+    expect(metricName("target_major_faults", "count")).toBe("server major faults");
   });
   it("a file's name is harmless whatever the run is called", () => {
     expect(fileName("../../etc/<script>")).toBe("etc-script");

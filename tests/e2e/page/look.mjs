@@ -11,11 +11,13 @@ const context = await launch(userData);
 
 const read = (page) => page.evaluate(() => {
   const all = (selector) => [...document.querySelectorAll(selector)];
-  const text = (selector) => all(selector).map((each) => each.textContent);
+  // Numbers hold their units with no-break spaces; whoever reads does not see that.
+  const text = (selector) => all(selector).map((each) => each.textContent.replaceAll("\u00a0", " "));
   const box = (each) => { const { x, y, width, height } = each.getBoundingClientRect(); return { x, y, width, height }; };
   return {
     title: document.title,
-    headline: document.querySelector("h1")?.textContent ?? "",
+    headline: text("h1")[0] ?? "",
+    costs: text(".cost-list .amount"),
     sections: text("h2"),
     overflow: document.documentElement.scrollWidth - document.documentElement.clientWidth,
     bars: all(".bars .row[data-condition]").map((row) => ({
@@ -42,6 +44,38 @@ const read = (page) => page.evaluate(() => {
     scripts: all("script").length,
     images: all("img, iframe, link, object, embed").length,
   };
+});
+
+/** Words that lie on other words, in a picture or on an axis; and pictures that leave their place. */
+const clashes = (page) => page.evaluate(() => {
+  const found = [];
+  const boxes = (root, selector) => [...root.querySelectorAll(selector)]
+    .filter((each) => each.textContent.trim() && !each.closest("[aria-label=tip], [data-mark=tip]"))
+    .map((each) => ({ text: each.textContent.trim(), box: each.getBoundingClientRect() })).filter(({ box }) => box.width > 0);
+  for (const [roots, selector] of [["svg:not([aria-hidden])", "text"], [".axis .track", ".tick span"], [".row", ".row-name strong, .row-name small, .row-value > *"]]) {
+    for (const root of document.querySelectorAll(roots)) {
+      const all = boxes(root, selector);
+      all.forEach(({ text, box }, at) => {
+        for (const other of all.slice(at + 1)) {
+          const wide = Math.min(box.right, other.box.right) - Math.max(box.left, other.box.left);
+          const high = Math.min(box.bottom, other.box.bottom) - Math.max(box.top, other.box.top);
+          if (wide > 1.5 && high > 3.5) found.push(`“${text}” on “${other.text}”`);
+        }
+      });
+    }
+  }
+  const edge = document.documentElement.clientWidth;
+  for (const { text, box } of boxes(document, "svg:not([aria-hidden]) text, .row-value > *, .tick span, .cost-list span")) {
+    if (box.right > edge + 1 || box.left < -1) found.push(`“${text}” is cut by the window's edge`);
+  }
+  for (const cell of document.querySelectorAll("th, td")) {
+    const words = cell.textContent.trim().split(/\s+/);
+    const range = document.createRange();
+    range.selectNodeContents(cell);
+    const lines = new Set([...range.getClientRects()].map((line) => Math.round(line.bottom / 6)));
+    if (words.every((word) => word.length < 9) && lines.size > words.length + 1) found.push(`“${cell.textContent}” is broken into letters`);
+  }
+  return [...new Set(found)];
 });
 
 const { page, told } = await open(context, file);
@@ -111,10 +145,21 @@ if (shots === "1") {
       await shot.waitForFunction(() => document.documentElement.dataset.drawn === "all", null, { polling: 50 });
       const { overflow } = await read(shot);
       if (overflow > 0) found.overflows.push(`${width} px by ${overflow}`);
+      if (theme === "light") found.overflows.push(...(await clashes(shot)).map((each) => `${width} px: ${each}`));
       await shot.screenshot({ path: path.join(out, `page-${width}-${theme}.png`), fullPage: true });
     }
   }
   found.late.push(...late);
+  // On paper, from the widest window: every picture is drawn for the sheet, and none is cut by its edge.
+  await shot.emulateMedia({ media: "print", colorScheme: "light" });
+  await shot.evaluate(() => dispatchEvent(new Event("beforeprint")));
+  found.print = await shot.evaluate(() => ({
+    widths: [...document.querySelectorAll(".plot svg:not([aria-hidden])")].map((each) => each.viewBox.baseVal.width),
+    cuttable: [...document.querySelectorAll(".plot svg:not([aria-hidden]), svg.lanes, .row, .small, tr")].filter((each) => getComputedStyle(each).breakInside !== "avoid").length,
+    shown: [...document.querySelectorAll("nav, .theme, .filters, .show-new")].filter((each) => each.checkVisibility()).length,
+    colours: [...document.querySelectorAll(".segment, .swatch, .fall, .whisker")].filter((each) => (each.closest(".stack") ?? each) && getComputedStyle(each.closest(".stack") ?? each).printColorAdjust !== "exact").length,
+  }));
+  await shot.pdf({ path: path.join(out, "page.pdf"), format: "A4" });
 }
 await context.close();
 console.log(JSON.stringify(found));
