@@ -153,6 +153,13 @@ std::optional<int64_t> LogCollector::BufferBytes(std::string_view kind,
   return sum;
 }
 
+Error LoadError(const std::string& what, const std::string& reason) {
+  if (reason.find("bad_alloc") != std::string::npos) {
+    return Error(ErrorCode::kExhausted, what + "out of memory");
+  }
+  return Error(ErrorCode::kUnsupported, what + reason);
+}
+
 AbortGuard::AbortGuard() : outer_(abort_throws) { abort_throws = true; }
 AbortGuard::~AbortGuard() { abort_throws = outer_; }
 

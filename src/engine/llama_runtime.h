@@ -8,6 +8,8 @@
 #include <string_view>
 #include <vector>
 
+#include "base/error.h"
+
 namespace rouse::engine {
 
 // Initialises backends and redirects log and aborts; the first call costs milliseconds, later ones
@@ -61,6 +63,10 @@ class LogCollector {
   std::string type_k_;
   std::string type_v_;
 };
+
+// Why the library could not load something: kExhausted where it had no memory ("std::bad_alloc" in
+// its words), else kUnsupported.
+Error LoadError(const std::string& what, const std::string& reason);
 
 // While it lives, a failed assertion of the library on this thread becomes a C++ exception
 // (std::runtime_error with the assertion's text) instead of the end of the process: a model file

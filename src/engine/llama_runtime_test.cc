@@ -26,6 +26,15 @@ TEST(LogCollector, JoinsALineThatCameInPieces) {
   EXPECT_EQ(log.Reason("?"), "half a line");
 }
 
+TEST(LoadError, TellsNoMemoryFromAFileThatCannotBeUsed) {
+  const Error memory = LoadError("cannot load x: ", "vocabulary: std::bad_alloc");
+  EXPECT_EQ(memory.code(), ErrorCode::kExhausted);
+  EXPECT_EQ(memory.message(), "cannot load x: out of memory");
+  const Error file = LoadError("cannot load x: ", "no such thing");
+  EXPECT_EQ(file.code(), ErrorCode::kUnsupported);
+  EXPECT_EQ(file.message(), "cannot load x: no such thing");
+}
+
 TEST(LogCollector, SumsBufferSizesByKindAndOwner) {
   LogCollector log;
   log.Add(GGML_LOG_LEVEL_INFO, "load_tensors:   CPU_Mapped model buffer size =    92.00 MiB\n");

@@ -46,15 +46,15 @@ Result<std::unique_ptr<Tokenizer>> Tokenizer::Load(const std::string& path) {
     std::shared_ptr<llama_model> model(llama_model_load_from_file(path.c_str(), params),
                                        [](llama_model* m) { llama_model_free(m); });
     if (model == nullptr) {
-      return Error(ErrorCode::kUnsupported,
-                   "cannot load the tokenizer of " + path + ": " + log.Reason("no reason given"));
+      return LoadError("cannot load the tokenizer of " + path + ": ",
+                       log.Reason("no reason given"));
     }
     if (llama_vocab_type(llama_model_get_vocab(model.get())) == LLAMA_VOCAB_TYPE_NONE) {
       return Error(ErrorCode::kUnsupported, path + " has no tokenizer");
     }
     return std::unique_ptr<Tokenizer>(new Tokenizer(std::move(model)));
   } catch (const std::exception& e) {
-    return Error(ErrorCode::kUnsupported, "cannot load the tokenizer of " + path + ": " + e.what());
+    return LoadError("cannot load the tokenizer of " + path + ": ", e.what());
   }
 }
 
@@ -69,8 +69,7 @@ Result<std::unique_ptr<Tokenizer>> Tokenizer::FromPlainLoad(const Weights& weigh
     tokenizer->shares_weights_ = true;
     return tokenizer;
   } catch (const std::exception& e) {
-    return Error(ErrorCode::kUnsupported,
-                 "cannot use the tokenizer of " + weights.path() + ": " + e.what());
+    return LoadError("cannot use the tokenizer of " + weights.path() + ": ", e.what());
   }
 }
 

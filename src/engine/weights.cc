@@ -129,7 +129,7 @@ Result<std::unique_ptr<Weights>> Weights::Load(const Options& options, std::stop
       if (stop.stop_requested()) {
         return Error(ErrorCode::kInterrupted, "loading " + options.path + " was stopped");
       }
-      return Error(ErrorCode::kUnsupported, what + log.Reason("no reason given"));
+      return LoadError(what, log.Reason("no reason given"));
     }
     if (const std::string reason = Unusable(model.get()); !reason.empty()) {
       return Error(ErrorCode::kUnsupported, what + reason);
@@ -142,10 +142,8 @@ Result<std::unique_ptr<Weights>> Weights::Load(const Options& options, std::stop
       weights->private_bytes_ = *all - *weights->mapped_bytes_;
     }
     return weights;
-  } catch (const std::bad_alloc&) {
-    return Error(ErrorCode::kExhausted, what + "out of memory");
   } catch (const std::exception& e) {
-    return Error(ErrorCode::kUnsupported, what + e.what());
+    return LoadError(what, e.what());
   }
 }
 
