@@ -1,12 +1,13 @@
 #!/usr/bin/env python3
 """Pictures of report pages for docs/images, from real runs: nothing in them is drawn by hand.
 
-    tools/report_images.py                    measures the preset quick, then takes them
-    tools/report_images.py --db FILE --run quick=3 --run idle=7 --compare 4 3
+    tools/report_images.py                    measures the presets, then takes them (6 minutes)
+    tools/report_images.py --db FILE --run quick=3 --run idle=7 --run storage=5 --compare 4 3
                                               of stored runs
 
-Needs what the browser tests need: Node with web/node_modules (npm ci in web/) and Chromium. An idle
-ladder takes hours, and a storage run needs a second path: give stored runs of those.
+Needs what the browser tests need: Node with web/node_modules (npm ci in web/) and Chromium, and
+pngquant for small files. The idle ladder that it measures is a short one: its first step that loses
+a layer comes after hours, and a stored run can be given instead.
 """
 import argparse
 import json
@@ -26,6 +27,25 @@ PICTURES = {
     "-phone": (390, "light", None, "#conditions"),
     "-attempt": (1180, "light", "#attempt", "#attempt .strips, #attempt .lane-box"),
 }
+
+
+# name of a run -> how it is measured when none is given
+MEASURES = {
+    "quick": ["--preset", "quick", "--repeat", "8"],
+    "storage": ["--preset", "storage", "--path", "disk={folder}", "--path", "memory=/dev/shm"],
+    "idle": ["--preset", "idle", "--idle", "0s,5s,20s", "--repeat", "6"],
+}
+
+
+# ... and below what its picture ends, when that is not the ladder
+LAST = {"idle": "#every-attempt", "storage": "#tiers"}
+
+
+def small(picture: Path) -> None:
+    """A palette of 128 colours is enough for flat pictures, and a third of the size."""
+    if shutil.which("pngquant"):
+        subprocess.run(["pngquant", "--force", "--strip", "--output", picture, "128", picture],
+                       check=True)
 
 
 def rouse(*words, codes=(0, 1, 4)) -> str:
@@ -56,8 +76,9 @@ def main() -> int:
         database = given.db or folder / "runs.sqlite"
         runs = dict(each.split("=", 1) for each in given.run)
         if not runs and not given.compare:
-            rouse("measure", "--preset", "quick", "--db", database)
-            runs = {"quick": "1"}
+            for number, (run_name, words) in enumerate(MEASURES.items(), 1):
+                rouse("measure", *(word.format(folder=folder) for word in words), "--db", database)
+                runs[run_name] = str(number)
         wanted = []
         for run_name, run in runs.items():
             page = folder / f"{run_name}.html"
@@ -68,8 +89,8 @@ def main() -> int:
                 out = IMAGES / f"report-{run_name}{suffix}.png"
                 wanted.append({"file": str(page), "out": str(out), "width": width, "theme": theme,
                                "from": first, "to": last_of(last, page)})
-            if run_name == "idle":
-                wanted[-1]["to"] = "#every-attempt"
+                if run_name in LAST:
+                    wanted[-1]["to"] = LAST[run_name]
         if given.compare:
             page = folder / "compare.html"
             rouse("compare", *given.compare, "--html", page, "--db", database)
@@ -80,6 +101,7 @@ def main() -> int:
         subprocess.run([node, ROOT / "tools" / "report_images.mjs"], input=json.dumps(wanted),
                        text=True, check=True, env={**os.environ, "ROUSE_NODE_MODULES": modules})
     for each in wanted:
+        small(Path(each["out"]))
         size = Path(each["out"]).stat().st_size
         print(f"{os.path.relpath(each['out'], ROOT)}  {size // 1000} kB")
     return 0
