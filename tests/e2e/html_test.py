@@ -69,6 +69,12 @@ def assert_sound(found: dict) -> None:
         assert serious == [], f"axe-core in the {theme} theme"
 
 
+def assert_prints_well(sheet: dict) -> None:
+    assert sheet["widths"] and max(sheet["widths"]) <= SHEET_PX
+    assert (sheet["cuttable"], sheet["shown"], sheet["colours"]) == (0, 0, 0), \
+        "a picture that a page may cut, a control, a colour that is left out"
+
+
 def import_lines(run_rouse, tmp_path, lines: list[dict], name="imported") -> int:
     file = tmp_path / f"{name}.jsonl"
     file.write_text("".join(json.dumps(line) + "\n" for line in lines))
@@ -147,9 +153,7 @@ def test_a_real_run_is_drawn_as_it_was_measured(run_rouse, model, tmp_path, look
     found = look(file, shots=True)
     assert_sound(found)
     assert found["overflows"] == [] and found["late"] == []
-    assert found["print"]["widths"] and max(found["print"]["widths"]) <= SHEET_PX
-    assert (found["print"]["cuttable"], found["print"]["shown"], found["print"]["colours"]) \
-        == (0, 0, 0), "print: a picture that a page may cut, a control, a colour that is left out"
+    assert_prints_well(found["print"])
     conditions = {each["name"]: each for each in report["conditions"]}
     assert {bar["condition"] for bar in found["bars"]} == set(conditions)
 
