@@ -541,7 +541,7 @@ TEST(Overrides, ReplaceIdleConditionsByTheTimesOfTheFlag) {
   Plan plan =
       Parsed(Warm("[[condition]]\nname = \"idle 10 min\"\nbase = \"warm\"\nidle = \"10m\"\n"));
   PlanOverrides overrides;
-  overrides.idle = "0s, 20s,1h,20s";
+  overrides.idle = "0s, 20s,1h";
   ASSERT_TRUE(ApplyOverrides(overrides, plan).ok());
   ASSERT_EQ(plan.conditions.size(), 3U);
   EXPECT_EQ(plan.conditions[1].name, "idle 20 s");

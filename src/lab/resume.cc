@@ -6,7 +6,6 @@
 
 #include "base/time.h"
 #include "base/units.h"
-#include "os/proc_root.h"
 #include "os/process.h"
 
 namespace rouse::lab {
@@ -26,22 +25,11 @@ Result<std::optional<int64_t>> UnfinishedRunOf(results::Store& store, const Plan
   return std::optional<int64_t>();
 }
 
-namespace {
-
-// Ended, and not waited for by its parent: in a container that may be forever.
-bool IsZombie(int pid) {
-  const Result<std::string> text = os::ProcRoot::Real().ReadOf(pid, "stat");
-  const size_t name_end = text.ok() ? text->rfind(')') : std::string::npos;
-  return name_end != std::string::npos && text->substr(name_end).starts_with(") Z");
-}
-
-}  // namespace
-
 bool IsBeingMeasured(const results::RunProgress& progress, const std::string& boot_id) {
   if (progress.boot_id != boot_id) return false;
   const auto pid = static_cast<int>(progress.tool_pid);
   const Result<int64_t> ticks = os::ProcessStartTicks(pid);
-  return ticks.ok() && *ticks == progress.tool_start_ticks && !IsZombie(pid);
+  return ticks.ok() && *ticks == progress.tool_start_ticks;
 }
 
 std::string MeasuredBesideText(results::Store& store, const std::string& boot_id) {

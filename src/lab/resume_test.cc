@@ -2,6 +2,7 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <signal.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -106,7 +107,7 @@ TEST(IdlePreset, BlockOfTheLadderTakesNineHoursAndElevenMinutes) {
   ASSERT_TRUE(idle.ok());
   int64_t block_ns = 0;
   for (const Condition& condition : idle->conditions) block_ns += *condition.idle_ns;
-  EXPECT_EQ(block_ns, (9 * 60 + 11) * 60 * kNsPerSecond);
+  EXPECT_EQ(block_ns, int64_t{9 * 60 + 11} * 60 * kNsPerSecond);
 }
 
 TEST(RequireTtft, NeedsAnIdleTimeAndIsPartOfThePlansHash) {
@@ -145,10 +146,16 @@ TEST(IsBeingMeasured, OnlyByTheSameProcessOfTheSameBoot) {
 
 TEST(IsBeingMeasured, NotByAProcessThatHasEndedAndWasNotWaitedFor) {
   const pid_t child = fork();
-  if (child == 0) _exit(0);
+  if (child == 0) {
+    pause();
+    _exit(0);
+  }
+  const results::RunProgress progress = ProgressOf(child);
+  EXPECT_TRUE(IsBeingMeasured(progress, "this boot"));
+  ASSERT_EQ(kill(child, SIGKILL), 0);
   siginfo_t info{};
   ASSERT_EQ(waitid(P_PID, static_cast<id_t>(child), &info, WEXITED | WNOWAIT), 0);
-  EXPECT_FALSE(IsBeingMeasured(ProgressOf(child), "this boot"));
+  EXPECT_FALSE(IsBeingMeasured(progress, "this boot"));
   ASSERT_EQ(waitpid(child, nullptr, 0), child);
 }
 

@@ -292,7 +292,8 @@ CaseEnd WhileAnswering(CaseContext& context, const std::function<std::string(Pen
     }
     if (!exchange.marks.first_token) {
       delay_ns *= 3;
-      met = "; it had sent no token by then";
+      // What it said in another try tells more.
+      if (met.empty()) met = "; it had sent no token by then";
       continue;
     }
     return recover(exchange);

@@ -108,9 +108,11 @@ std::string SureCosts(const std::vector<LadderRow>& ladder) {
     if (!row.sure() || *row.cost >= 0) continue;
     if (gain == nullptr || *row.cost < *gain->cost) gain = &row;
   }
-  const std::string gained = gain == nullptr ? ""
-                                             : " Surely faster: " + Quoted(gain->name) + " by " +
-                                                   FormatDuration(-std::llround(*gain->cost)) + ".";
+  std::string gained;
+  if (gain != nullptr) {
+    gained = " Surely faster: " + Quoted(gain->name) + " by " +
+             FormatDuration(-std::llround(*gain->cost)) + ".";
+  }
   const bool layers = std::any_of(ladder.begin(), ladder.end(),
                                   [](const LadderRow& row) { return row.lost_layer; });
   if (sure.empty()) {
