@@ -12,6 +12,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <cmath>
 #include <limits>
 #include <random>
 
@@ -199,7 +200,8 @@ Result<std::vector<Residency>> AllRangesBy(ResidencyProof proof, int fd, const s
         break;
       case ResidencyProof::kSampled: {
         const double share = static_cast<double>(range.bytes) / static_cast<double>(all_bytes);
-        const auto samples = static_cast<int64_t>(share * static_cast<double>(kSamplePages));
+        const auto samples =
+            static_cast<int64_t>(std::ceil(share * static_cast<double>(kSamplePages)));
         answer = BySample(own.get(), range, std::max<int64_t>(samples, 4));
         break;
       }
@@ -307,6 +309,18 @@ Result<std::vector<Residency>> ReadResidencyParts(const std::string& path, int p
     ranges.push_back({begin, part + 1 < count ? end - begin : std::numeric_limits<int64_t>::max()});
   }
   return ReadResidencyRanges(path, ranges);
+}
+
+Residency Pooled(const Residency& one, const Residency& other) {
+  Residency both = one;
+  both.sampled_pages = one.sampled_pages.value_or(0) + other.sampled_pages.value_or(0);
+  both.sampled_resident_pages += other.sampled_resident_pages;
+  if (*both.sampled_pages > 0) {
+    both.resident_bytes = static_cast<int64_t>(static_cast<double>(both.file_bytes) *
+                                               static_cast<double>(both.sampled_resident_pages) /
+                                               static_cast<double>(*both.sampled_pages));
+  }
+  return both;
 }
 
 Residency SumOf(std::span<const Residency> parts) {

@@ -62,6 +62,9 @@ Result<Residency> ReadResidency(const std::string& path);
 Result<std::vector<Residency>> ReadResidencyRanges(const std::string& path,
                                                    std::span<const ByteRange> ranges);
 
+// Two samples of the same bytes, taken one after the other, as one.
+Residency Pooled(const Residency& one, const Residency& other);
+
 // The file in `parts` equal parts of whole pages (fewer when it has fewer pages), first to last.
 // The sum over them costs what the whole costs, and 0.3 us a part.
 Result<std::vector<Residency>> ReadResidencyParts(const std::string& path, int parts);

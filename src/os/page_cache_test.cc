@@ -246,6 +246,22 @@ TEST_F(PageCache, EvictRangeDropsOnlyThatRange) {
   EXPECT_EQ((*ReadResidencyRanges(path(), halves))[0].resident_bytes, 4 * kMiB);
 }
 
+TEST(Pooled, CountsTwoSamplesOfTheSameBytesAsOne) {
+  Residency one;
+  one.file_bytes = 1'000'000;
+  one.sampled_pages = 500;
+  one.sampled_resident_pages = 2;
+  one.resident_bytes = 4000;
+  Residency other = one;
+  other.sampled_resident_pages = 0;
+  other.resident_bytes = 0;
+  const Residency both = Pooled(one, other);
+  EXPECT_EQ(both.sampled_pages, 1000);
+  EXPECT_EQ(both.sampled_resident_pages, 2);
+  EXPECT_EQ(both.resident_bytes, 2000);
+  EXPECT_LT(both.Bounds().high, one.Bounds().high);
+}
+
 TEST_F(PageCache, PopulateReadsARangeIn) {
   ASSERT_TRUE(EvictFile(path())->Cold());
   Result<MappedFile> mapped = MappedFile::Map(path());
