@@ -100,7 +100,8 @@ Result<Residency> ByMincore(int fd, const struct stat& facts, ByteRange range) {
     const int error_number = errno;
     munmap(address, bytes);
     if (status != 0) return Error::FromErrno(error_number, "mincore");
-    const size_t count = (bytes + static_cast<size_t>(kPageBytes) - 1) / kPageBytes;
+    const auto page = static_cast<size_t>(kPageBytes);
+    const size_t count = (bytes + page - 1) / page;
     for (size_t i = 0; i < count; ++i) resident_pages += pages[i] & 1;
   }
   Residency residency;
