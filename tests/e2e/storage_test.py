@@ -96,8 +96,10 @@ def test_a_simulated_disk_slows_the_cold_start_to_its_rate(run_rouse, own_model)
     for name, limit in (("slow", rate), ("slower", rate // 2)):
         tier = tiers[name]
         assert tier["simulated"] is True and tier["limit_bytes_per_second"] == limit
-        assert max(tier["depths"].values()) <= 1.2 * limit, tier
-        assert tier["achieved_bytes_per_second"] <= 1.25 * limit, tier
+        # What was not used of a step may be used in the next one: a reader that waited for a core
+        # gets up to two of them at once. Without a limit it is ten times as much.
+        assert max(tier["depths"].values()) <= 1.5 * limit, tier
+        assert tier["achieved_bytes_per_second"] <= 1.5 * limit, tier
     for attempt in report["attempts"]:
         if attempt["condition"].startswith("simulated"):
             path = attempt["state_after"]["path"]
