@@ -108,8 +108,9 @@ class Bench:
         three digits of the salt."""
         command = [str(ROUSE), "serve", "--model", str(self.file), "--port", "{port}"]
         with started(command, {}, self.options.work / "serve.log") as port:
-            _, answer = call(port, "GET", "/v1/models")
-            known = json.loads(answer)["data"][0]["id"]
+            while not (listed := json.loads(call(port, "GET", "/v1/models")[1])["data"]):
+                time.sleep(0.01)  # it listens before it has looked at the file
+            known = listed[0]["id"]
             prompt = PROMPT
             for word in ["", *MORE_WORDS]:
                 prompt += f" {word}" if word else ""

@@ -163,7 +163,7 @@ def write_docs(rows: list[dict]) -> None:
         f"Raw data: `bench/results/{RESULTS.name}`.", "", END])
     page = DOCS.read_text(encoding="utf-8")
     if BEGIN not in page or END not in page:
-        raise SystemExit(f"{DOCS.name} has no place for the table: {BEGIN}")
+        page = f"{page.rstrip()}\n\n## Warm, beside llama-server\n\n{BEGIN}\n{END}\n"
     before, rest = page.split(BEGIN, 1)
     DOCS.write_text(before + text + rest.split(END, 1)[1], encoding="utf-8")
 
