@@ -8,6 +8,8 @@
 #include <cstdio>
 #include <map>
 #include <optional>
+#include <utility>
+#include <vector>
 
 #include "base/strings.h"
 #include "base/units.h"
@@ -218,22 +220,62 @@ std::string Proofs(std::span<const Attempt> attempts, int columns) {
 
 std::string FirstLine(const std::string& text) { return text.substr(0, text.find('\n')); }
 
-std::string Failures(std::span<const Attempt> attempts, int columns) {
-  std::string out;
-  size_t count = 0;
+// "block 3", "blocks 0-2, 5 (4x)"; nothing for attempts that have none.
+std::string BlockWords(std::span<const int64_t> blocks) {
+  std::string list;
+  for (size_t first = 0; first < blocks.size();) {
+    size_t last = first;
+    while (last + 1 < blocks.size() && blocks[last + 1] == blocks[last] + 1) ++last;
+    list += (list.empty() ? "" : ", ") + std::to_string(blocks[first]);
+    if (last > first) list += "-" + std::to_string(blocks[last]);
+    first = last + 1;
+  }
+  if (blocks.empty()) return "";
+  return blocks.size() == 1 ? ", block " + list : ", blocks " + list;
+}
+
+// Attempts that ended in the same way, in the order in which each way was met first.
+struct FailureKind {
+  std::string before;  // "timeout, warm"
+  std::string detail;
+  int64_t count = 0;
+  std::vector<int64_t> blocks;
+};
+
+std::vector<FailureKind> FailureKinds(std::span<const Attempt> attempts) {
+  std::vector<FailureKind> kinds;
+  std::map<std::pair<std::string, std::string>, size_t> places;
   for (const Attempt& attempt : attempts) {
     if (attempt.outcome == Outcome::kOk || attempt.prime) continue;
-    if (++count > kListedFailures) continue;
-    std::string line(results::OutcomeName(attempt.outcome));
-    line += ", " + FitText(attempt.condition, kNameColumns);
-    if (attempt.block) line += ", block " + std::to_string(*attempt.block);
-    if (!attempt.outcome_detail.empty()) line += ": " + FirstLine(attempt.outcome_detail);
+    std::string before(results::OutcomeName(attempt.outcome));
+    before += ", " + FitText(attempt.condition, kNameColumns);
+    std::string detail = FirstLine(attempt.outcome_detail);
+    const auto [place, added] = places.try_emplace({before, detail}, kinds.size());
+    if (added) kinds.push_back({std::move(before), std::move(detail), 0, {}});
+    FailureKind& kind = kinds[place->second];
+    ++kind.count;
+    if (attempt.block) kind.blocks.push_back(*attempt.block);
+  }
+  return kinds;
+}
+
+std::string Failures(std::span<const Attempt> attempts, int columns) {
+  std::string out;
+  int64_t count = 0;
+  int64_t listed = 0;
+  const std::vector<FailureKind> kinds = FailureKinds(attempts);
+  for (size_t i = 0; i < kinds.size(); ++i) {
+    const FailureKind& kind = kinds[i];
+    count += kind.count;
+    if (i >= kListedFailures) continue;
+    listed += kind.count;
+    std::string line = kind.before + BlockWords(kind.blocks);
+    if (kind.count > 1) line += " (" + std::to_string(kind.count) + "x)";
+    if (!kind.detail.empty()) line += ": " + kind.detail;
     out += Item(line, columns);
   }
   if (count == 0) return "";
-  if (count > kListedFailures) {
-    out += "  and " + std::to_string(count - kListedFailures) + " more\n";
-  }
+  if (count > listed) out += "  and " + std::to_string(count - listed) + " more\n";
   return "\nNot ok, and kept (" + std::to_string(count) + "):\n" + out;
 }
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <map>
 
 #include "base/check.h"
 #include "base/strings.h"
@@ -235,12 +236,22 @@ std::string Sign(const std::string& number) {
 
 std::vector<LadderRow> Ladder(const results::Run& run, std::span<const Attempt> attempts) {
   std::vector<LadderRow> rows;
+  std::vector<const std::string*> declared;  // the condition of each row
   const std::vector<ConditionAttempts> conditions = ByCondition(run, attempts);
   for (const ConditionRow& row : run.conditions) {
     const auto base = std::find_if(run.conditions.begin(), run.conditions.end(),
                                    [&](const auto& each) { return each.name == row.base; });
     if (row.base.empty() || base == run.conditions.end() || row.base == row.name) continue;
     rows.push_back(RowOf(run, attempts, row, *base, conditions));
+    declared.push_back(&row.name);
+  }
+  // A layer that is lost in two ways (asleep and unloaded) is told apart by the condition.
+  std::map<std::string, int> times;
+  for (const LadderRow& row : rows) ++times[row.name];
+  for (size_t i = 0; i < rows.size(); ++i) {
+    if (times[rows[i].name] < 2) continue;
+    rows[i].name = *declared[i];
+    rows[i].lost_layer = false;  // no longer its name
   }
   return rows;
 }

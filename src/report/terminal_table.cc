@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
+#include <functional>
 
 #include "base/check.h"
 
@@ -13,6 +14,20 @@ constexpr int kNameColumnsMin = 9;
 constexpr int kNameColumnsMax = 20;
 constexpr int kBarColumnsMin = 8;
 constexpr double kTooLargeForUnit = 99999.5;
+// Of at least so many bars one is cut off when it is more than so many times the next shorter one,
+// or it would flatten the others; web/src/tracks.ts has the same two.
+constexpr size_t kCutFromBars = 4;
+constexpr double kCutAbove = 3;
+constexpr std::string_view kCutMark = "//";
+
+// What a whole bar stands for: the longest, or the second longest where the longest is cut off.
+double BarScale(std::vector<double> medians) {
+  std::erase_if(medians, [](double median) { return median <= 0; });
+  std::sort(medians.begin(), medians.end(), std::greater<>());
+  if (medians.empty()) return 0;
+  const bool cut = medians.size() >= kCutFromBars && medians[0] > kCutAbove * medians[1];
+  return cut ? medians[1] : medians[0];
+}
 
 std::string Number(const stats::Estimate& estimate, const TimeUnit& unit) {
   switch (estimate.kind) {
@@ -72,6 +87,9 @@ ConditionTable::ConditionTable(std::span<const ConditionAttempts> conditions,
     row.values = std::move(sample.values);
     rows_.push_back(std::move(row));
   }
+  std::vector<double> medians;
+  for (const Row& row : rows_) medians.push_back(row.summary.median.value.Value().value_or(0));
+  scale_ns_ = BarScale(std::move(medians));
   // By what succeeded: one timeout must not round all else to nothing.
   unit_ = UnitFor(largest_ns_ > 0 ? largest_ns_ : longest_ns_);
 }
@@ -82,6 +100,10 @@ std::string ConditionTable::Render() {
   std::string out = Heading();
   for (size_t i = 0; i < rows_.size(); ++i) out += Line(i);
   out += Legend(bars_, options_.columns, options_.color);
+  const bool cut = std::any_of(bars_.begin(), bars_.end(), [](const std::string& bar) {
+    return bar.find(kCutMark) != std::string::npos;
+  });
+  if (cut) out += "  " + std::string(kCutMark) + " cut off: longer than the scale\n";
   return out;
 }
 
@@ -140,8 +162,8 @@ std::string ConditionTable::Heading() const {
     const std::string head = i == 2 && widths_[i] >= 13 ? "95 % interval" : std::string(kHeads[i]);
     out += "  " + PadLeft(head, widths_[i]);
   }
-  if (bar_width_ > 0 && largest_ns_ > 0) {
-    const std::string end = NumberIn(largest_ns_, unit_) + " " + std::string(unit_.name);
+  if (bar_width_ > 0 && scale_ns_ > 0) {
+    const std::string end = NumberIn(scale_ns_, unit_) + " " + std::string(unit_.name);
     out += "   0" + PadLeft(end, bar_width_ - 1);
   }
   return out + "\n";
@@ -152,12 +174,13 @@ std::string ConditionTable::Line(size_t index) {
   std::string out = Fitted(row.name);
   for (size_t i = 0; i < shown_cells_; ++i) out += "  " + PadLeft(cells_[index][i], widths_[i]);
   const std::optional<double> median = row.summary.median.value.Value();
-  if (bar_width_ == 0 || largest_ns_ <= 0) return out + "\n";
+  if (bar_width_ == 0 || scale_ns_ <= 0) return out + "\n";
   std::string cells(static_cast<size_t>(bar_width_), ' ');
   if (row.stages && median) {
-    const int length =
-        std::max(1, static_cast<int>(std::lround(*median / largest_ns_ * bar_width_)));
+    const double share = std::min(1.0, *median / scale_ns_);
+    const int length = std::max(1, static_cast<int>(std::lround(share * bar_width_)));
     cells = BarCells(*row.stages, length, bar_width_);
+    if (*median > scale_ns_) cells.replace(cells.size() - 4, kCutMark.size(), kCutMark);
   }
   bars_.push_back(cells);
   const std::string left = options_.unicode ? "\u2595" : "|";

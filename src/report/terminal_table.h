@@ -70,6 +70,7 @@ class ConditionTable {
   int name_width_ = 0;
   int bar_width_ = 0;
   double largest_ns_ = 0;
+  double scale_ns_ = 0;  // the length of a whole bar
   double longest_ns_ = 0;
   TimeUnit unit_{1e6, "ms"};
 };

@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <limits>
 
 #include "base/strings.h"
@@ -210,9 +211,22 @@ TEST(RenderRun, KeepsFailuresInTheTableAndListsThem) {
   EXPECT_THAT(text, HasSubstr("7 (7 x)"));
   EXPECT_THAT(text, HasSubstr(">=120.0"));
   EXPECT_THAT(text, HasSubstr("Not ok, and kept (8):"));
-  EXPECT_THAT(text, HasSubstr("timeout, warm, block 0: no first token within 2 min 0 s"));
-  EXPECT_THAT(text, HasSubstr("and 3 more"));
+  EXPECT_THAT(text, HasSubstr("timeout, warm, blocks 0-6 (7x): no first token within 2 min 0 s"));
+  EXPECT_THAT(text, HasSubstr("state_not_reached, prefix hit, block 0: prefix_cache: wanted hit"));
+  EXPECT_THAT(text, Not(HasSubstr("more\n")));
   ExpectFits(text, 80);
+}
+
+TEST(RenderRun, ListsFiveKindsOfFailureAndCountsTheRest) {
+  std::vector<Attempt> attempts;
+  for (int64_t b = 0; b < 7; ++b) {
+    attempts.push_back(Failed("warm", b, Outcome::kHttpError, "status 50" + std::to_string(b % 6)));
+  }
+  const std::string text = RenderRun(QuickRun(), attempts, {});
+  EXPECT_THAT(text, HasSubstr("Not ok, and kept (7):"));
+  EXPECT_THAT(text, HasSubstr("http_error, warm, blocks 0, 6 (2x): status 500"));
+  EXPECT_THAT(text, HasSubstr("http_error, warm, block 4: status 504"));
+  EXPECT_THAT(text, HasSubstr("  and 1 more\n"));
 }
 
 TEST(RenderRun, CountsStatesThatWereNotReached) {
@@ -297,6 +311,41 @@ TEST(RenderRun, TellsNoCostAsSureWhoseIntervalHoldsZero) {
   const std::string text = RenderRun(QuickRun(), attempts, {});
   EXPECT_THAT(text, HasSubstr("not sure: the interval holds 0"));
   EXPECT_THAT(text, Not(HasSubstr("loaded model +")));
+}
+
+TEST(RenderRun, NamesTheConditionsWhereOneLayerIsLostTwice) {
+  results::Run run = QuickRun();
+  results::ConditionRow asleep =
+      *std::find_if(run.conditions.begin(), run.conditions.end(),
+                    [](const results::ConditionRow& row) { return row.name == "model unloaded"; });
+  asleep.name = "model asleep";
+  run.conditions.push_back(asleep);
+  std::vector<Attempt> attempts = QuickAttempts(6);
+  for (size_t i = 0, count = attempts.size(); i < count; ++i) {
+    if (attempts[i].condition != "model unloaded") continue;
+    attempts.push_back(attempts[i]);
+    attempts.back().condition = "model asleep";
+  }
+  const std::string text = RenderRun(run, attempts, {});
+  EXPECT_THAT(text, HasSubstr("\n  model unloaded  +21.00"));
+  EXPECT_THAT(text, HasSubstr("\n  model asleep    +21.00"));
+  EXPECT_THAT(text, HasSubstr("\n  page cache      +89.00"));
+  EXPECT_THAT(text, Not(HasSubstr("loaded model")));
+}
+
+TEST(RenderRun, CutsOneBarThatWouldFlattenTheOthersAndSaysSo) {
+  std::vector<Attempt> attempts = QuickAttempts(6);
+  for (Attempt& attempt : attempts) {
+    if (attempt.condition != "page cache cold") continue;
+    attempt.ttft_ns = *attempt.ttft_ns + 9000 * kMs;
+    attempt.stages[static_cast<size_t>(Stage::kPrefill)].ns = *attempt.ttft_ns;
+  }
+  const std::string text = RenderRun(QuickRun(), attempts, {});
+  EXPECT_THAT(text, HasSubstr("175.2 ms\n"));  // the scale's end: the second longest
+  EXPECT_THAT(text, HasSubstr("pp//pp|\n"));
+  EXPECT_THAT(text, HasSubstr("  // cut off: longer than the scale\n"));
+  ExpectFits(text, 80);
+  EXPECT_THAT(RenderRun(QuickRun(), QuickAttempts(6), {}), Not(HasSubstr("//")));
 }
 
 TEST(RenderRun, ShowsTheOrderOfTheAttemptsInDetail) {

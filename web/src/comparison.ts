@@ -7,7 +7,7 @@ import { duration, list, metricName, quantity, range, signed, words as spaced } 
 import { currentTheme } from "./looks";
 import { Definitions, term } from "./define";
 import { inUnit, numberOf, rowsOf, type Comparison, type ComparisonPage, type ComparisonSide } from "./data";
-import { axisMarks, FRAME, axisName, figure, muted, placeAxis, scaleOf } from "./plots";
+import { axisMarks, FRAME, axisName, figure, MUTED, placeAxis, scaleOf } from "./plots";
 import { intervalText, shiftTracks } from "./tracks";
 import { verdictItem, warningItems } from "./facts";
 import type { Answer } from "./answer";
@@ -82,7 +82,7 @@ function distributions(page: ComparisonPage, unit: string): HTMLElement {
         const closed = (curve: Curve): { x: number; y: number }[] => curve.steps.length ? [{ x: curve.steps[0]!.x, y: 0 }, ...curve.steps, { x: axis.domain[1], y: curve.steps.at(-1)!.y }] : [];
         const plot = Plot.plot({ ...FRAME, width: wide, height: 190, marginLeft: 44, marginRight: 14, marginBottom: 28, marginTop: 8,
           x: scaleOf(axis), y: { domain: [0, 1], ticks: [0, 0.5, 1], tickFormat: "%", label: null, tickSize: 0 }, color: { type: "identity" },
-          marks: [...axisMarks("x", axis), Plot.ruleY([0, 1], { stroke: muted(), strokeOpacity: 0.35 }),
+          marks: [...axisMarks("x", axis), Plot.ruleY([0, 1], { stroke: MUTED, strokeOpacity: 0.35 }),
             curves.map((curve) => Plot.lineY(closed(curve), { x: "x", y: "y", curve: "step-after", strokeWidth: 2, stroke: curve.side === "treatment" ? treatment : control, ...(curve.side === "control" ? { strokeDasharray: "5,3" } : {}) }))] });
         plot.setAttribute("role", "img");
         plot.setAttribute("aria-label", `Distributions of ${each.treatment.condition} and ${each.control.condition}`);

@@ -6,7 +6,7 @@ import { h } from "./dom";
 import { bytes, duration, list, metricName, plural, quantity, range, tick, words as spaced } from "./format";
 import { currentTheme, FAILURE, rampColor, stageColor, symbolOf } from "./looks";
 import { term, type Definitions } from "./define";
-import { axisMarks, dots, axisName, FRAME, ink, muted, placeAxis, scaleOf, spread, timeAxis, type Picture } from "./plots";
+import { axisMarks, dots, axisName, FRAME, INK, MUTED, placeAxis, scaleOf, spread, timeAxis, type Picture } from "./plots";
 import { ticks } from "./tracks";
 import { numberOf, type Columns, type Condition, type Row, type StageLook } from "./data";
 
@@ -75,7 +75,7 @@ const told = (row: Row): string =>
 const timeOf = (row: Row): number | null => row.ttft ?? row.waited;
 
 function tip<T extends Row & { x: number; y: number }>(rows: T[], text: (row: T) => string = told): Plot.Markish {
-  return Plot.tip(rows, Plot.pointer({ x: "x", y: "y", title: text, fill: currentTheme() === "dark" ? "#23272f" : "#ffffff", maxRadius: 30 }));
+  return Plot.tip(rows, Plot.pointer({ x: "x", y: "y", title: text, fill: "var(--card)", maxRadius: 30 }));
 }
 
 function failureMarks<T extends { x: number; y: number }>(rows: T[]): Plot.Markish {
@@ -141,9 +141,9 @@ export function idlePicture(data: RunData): Picture {
         ...(flat ? { x: place, y: { ...names, axis: null, domain: [columnsOf.length - 0.5, -0.5] } } : { y: place, x: { ...names, tickRotate: !byIdle && width / columnsOf.length < 90 ? -12 : 0 } }),
         marks: [
           ...axisMarks(flat ? "x" : "y", axis),
-          flat ? Plot.text(columnsOf.map((name, index) => ({ name, index })), { frameAnchor: "left", y: (each: { index: number }) => each.index - 0.34, text: "name", textAnchor: "start", fill: muted() }) : null,
-          ...(flat ? [Plot.ruleX(medians, { x: "median", y1: (each) => each.column - 0.14, y2: (each) => each.column + 0.34, stroke: ink(), strokeWidth: 2 })]
-            : [Plot.ruleY(medians, { y: "median", x1: (each) => each.column - 0.38, x2: (each) => each.column + 0.38, stroke: ink(), strokeWidth: 2 })]),
+          flat ? Plot.text(columnsOf.map((name, index) => ({ name, index })), { frameAnchor: "left", y: (each: { index: number }) => each.index - 0.34, text: "name", textAnchor: "start", fill: MUTED }) : null,
+          ...(flat ? [Plot.ruleX(medians, { x: "median", y1: (each) => each.column - 0.14, y2: (each) => each.column + 0.34, stroke: INK, strokeWidth: 2 })]
+            : [Plot.ruleY(medians, { y: "median", x1: (each) => each.column - 0.38, x2: (each) => each.column + 0.38, stroke: INK, strokeWidth: 2 })]),
           dots(turn(good), { x: "x", y: "y", ...looks }), failureMarks(turn(bad)), tip(turn(all)),
         ].filter(Boolean) as Plot.Markish[],
       });
@@ -206,15 +206,15 @@ export function ecdfPicture(data: RunData): Picture {
           color: { type: "identity" },
           marks: [
             ...axisMarks("x", axis, last),
-            Plot.text([each.name], { frameAnchor: "top-left", dy: -18, dx: -44, text: (name: string) => name, fill: ink(), fontWeight: "600" }),
-            Plot.ruleY([0, 1], { stroke: muted(), strokeOpacity: 0.35 }),
-            Plot.areaY(drawn, { x: "x", y: "y", curve: "step-after", fill: ink(), fillOpacity: 0.07 }),
-            Plot.ruleY(intervals, { y: "level", x1: "low", x2: (one) => one.high ?? end, stroke: muted(), strokeWidth: 5, strokeOpacity: 0.45 }),
-            Plot.lineY(drawn, { x: "x", y: "y", curve: "step-after", stroke: ink(), strokeWidth: 1.6 }),
+            Plot.text([each.name], { frameAnchor: "top-left", dy: -18, dx: -44, text: (name: string) => name, fill: INK, fontWeight: "600" }),
+            Plot.ruleY([0, 1], { stroke: MUTED, strokeOpacity: 0.35 }),
+            Plot.areaY(drawn, { x: "x", y: "y", curve: "step-after", fill: INK, fillOpacity: 0.07 }),
+            Plot.ruleY(intervals, { y: "level", x1: "low", x2: (one) => one.high ?? end, stroke: MUTED, strokeWidth: 5, strokeOpacity: 0.45 }),
+            Plot.lineY(drawn, { x: "x", y: "y", curve: "step-after", stroke: INK, strokeWidth: 1.6 }),
             // Behind its bar, or before it where the picture ends.
             ...[true, false].map((behind) => Plot.text(intervals.filter((one) => fitsBehind(one.high ?? end) === behind), {
-              x: (one) => (behind ? (one.high ?? end) : one.low), y: "level", text: "name", dx: behind ? 4 : -4, textAnchor: behind ? "start" : "end", fontSize: 10, fill: muted() })),
-            Plot.tip(drawn, Plot.pointerX({ x: "x", y: "y", title: (step: { x: number; y: number }) => `${each.name}\n${Math.round(step.y * 1000) / 10} % within ${duration(step.x)}`, fill: currentTheme() === "dark" ? "#23272f" : "#fff" })),
+              x: (one) => (behind ? (one.high ?? end) : one.low), y: "level", text: "name", dx: behind ? 4 : -4, textAnchor: behind ? "start" : "end", fontSize: 10, fill: MUTED })),
+            Plot.tip(drawn, Plot.pointerX({ x: "x", y: "y", title: (step: { x: number; y: number }) => `${each.name}\n${Math.round(step.y * 1000) / 10} % within ${duration(step.x)}`, fill: "var(--card)" })),
           ],
         });
       });
@@ -263,7 +263,7 @@ export function orderPicture(data: RunData): Picture {
         x: { label: "place in the run →", labelAnchor: "right", labelOffset: 32, ticks: wholeTicks(placed.length ? Math.max(...placed.map(({ x }) => x)) : 0, Math.floor(width / 110)), tickFormat: "d" }, y: scaleOf(axis), color: { type: "identity" }, symbol: { type: "identity" } as Plot.ScaleOptions,
         marks: [
           ...axisMarks("y", axis),
-          Plot.rectX(bands, { x1: "from", x2: "to", fill: muted(), fillOpacity: 0.09 }),
+          Plot.rectX(bands, { x1: "from", x2: "to", fill: MUTED, fillOpacity: 0.09 }),
           all.length < 400 ? Plot.lineY(all.filter((row) => row.ok), { x: "x", y: "y", z: "condition", stroke: (row: Row) => look.color(row.condition), strokeOpacity: 0.3 }) : null,
           dots(all.filter((row) => row.ok), { x: "x", y: "y", stroke: (row: Row) => look.color(row.condition), fill: (row: Row) => look.color(row.condition), fillOpacity: 0.35, symbol: ((row: Row) => look.symbol(row.condition)) as unknown as Plot.DotOptions["symbol"], r: 4 }),
           failureMarks(all.filter((row) => !row.ok)), tip(all),
@@ -321,8 +321,8 @@ export function stagesPicture(data: RunData): Picture {
           color: { type: "identity" },
           marks: [
             Plot.rect(medians, { x1: 0, x2: "value", y1: (one) => one.index - 0.32, y2: (one) => one.index + 0.32, fill: stageColor(stage.name), fillOpacity: 0.85 }),
-            dots(points, { x: "x", y: "y", r: 2.2, fill: ink(), fillOpacity: 0.5 }),
-            Plot.ruleY(medians.filter((one) => one.low !== null), { y: "index", x1: "low", x2: (one) => one.high ?? high, stroke: ink(), strokeWidth: 1.5 }),
+            dots(points, { x: "x", y: "y", r: 2.2, fill: INK, fillOpacity: 0.5 }),
+            Plot.ruleY(medians.filter((one) => one.low !== null), { y: "index", x1: "low", x2: (one) => one.high ?? high, stroke: INK, strokeWidth: 1.5 }),
             tip(points, (row) => `${row.condition} #${row.id}\n${stage.words} ${duration(row.x)}`),
           ],
         });

@@ -4,7 +4,6 @@
 import * as Plot from "@observablehq/plot";
 import { h, s } from "./dom";
 import { duration, tick } from "./format";
-import { currentTheme } from "./looks";
 
 /** As many dots as SVG draws without being felt. */
 export const CANVAS_FROM = 1200;
@@ -223,8 +222,9 @@ export function dots<T extends Dot>(data: T[], options: Plot.DotOptions): Plot.M
       if (brush) {
         brush.scale(sharp, sharp);
         brush.globalAlpha = 0.55;
+        const plain = getComputedStyle(document.documentElement).color; // a canvas knows no variables
         for (const at of index) {
-          brush.fillStyle = fills?.[at] ?? ink();
+          brush.fillStyle = fills?.[at] ?? plain;
           brush.fillRect(xs[at]! - 1.25, ys[at]! - 1.25, 2.5, 2.5);
         }
       }
@@ -236,13 +236,9 @@ export function dots<T extends Dot>(data: T[], options: Plot.DotOptions): Plot.M
   });
 }
 
-export function ink(): string {
-  return currentTheme() === "dark" ? "#e8e6e1" : "#1d1f24";
-}
-
-export function muted(): string {
-  return currentTheme() === "dark" ? "#9aa0aa" : "#5d636d";
-}
+/** For SVG; base.css says what they are in either theme. */
+export const INK = "currentColor";
+export const MUTED = "var(--muted)";
 
 export const FRAME = { style: { background: "transparent", fontFamily: "inherit", fontSize: "12px", overflow: "visible" } } as const;
 

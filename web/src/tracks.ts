@@ -65,10 +65,39 @@ export function stageLegend(stages: StageLook[], used: Set<string>, define: Defi
     short.length ? h("li", { class: "short" }, h("small", {}, `too short to see: ${short.map((stage) => stage.words).join(", ")}`)) : null);
 }
 
-/** Half again as far as the longest median, so that one wide interval does not flatten all bars. */
+/** Of at least so many bars one is cut off when it is more than so many times the next shorter one;
+    report/terminal_table.cc has the same two. */
+const CUT_FROM_BARS = 4;
+const CUT_ABOVE = 3;
+
+/** The length from which on bars are cut off, so that one long one does not flatten the others:
+    that of the second longest. Infinity: none is cut. */
+export function cutAbove(lengths: number[]): number {
+  const sorted = lengths.filter((each) => each > 0).sort((a, b) => b - a);
+  const [first, second] = sorted;
+  return sorted.length >= CUT_FROM_BARS && first! > CUT_ABOVE * second! ? second! : Infinity;
+}
+
+/** Marks the end of what is longer than the axis; its number stands beside it. */
+function breakMark(): HTMLElement {
+  return h("span", { class: "cut", "aria-hidden": "true" });
+}
+
+function cutWords(names: string[], scale: number, unit: string): HTMLElement | null {
+  if (names.length === 0) return null;
+  return h("p", { class: "cut-words" }, h("span", { class: "cut sample", "aria-hidden": "true" }),
+    ` ${list(names.map((name) => `“${name}”`))} ${names.length === 1 ? "is" : "are"} longer than this axis, which ends at ${quantity(scale, unit)} so that the others can be compared.`);
+}
+
+const mediansOf = (conditions: Condition[]): number[] => conditions.map(({ ttft_ns }) => numberOf(ttft_ns.median) ?? 0);
+
+/** Half again as far as the longest median that is not cut, so that one wide interval does not
+    flatten all bars. */
 export function barScale(conditions: Condition[]): number {
   let [median, top] = [0, 0];
+  const cut = cutAbove(mediansOf(conditions));
   for (const { ttft_ns } of conditions) {
+    if ((numberOf(ttft_ns.median) ?? 0) > cut) continue;
     const value = numberOf(ttft_ns.median) ?? 0;
     median = Math.max(median, value);
     top = Math.max(top, value, numberOf(ttft_ns.median_ci?.[1]) ?? 0);
@@ -78,6 +107,7 @@ export function barScale(conditions: Condition[]): number {
 
 export function conditionBars(conditions: Condition[], stages: StageLook[], define: Definitions): HTMLElement {
   const scale = barScale(conditions);
+  const cut: string[] = [];
   const used = new Set<string>();
   const short = new Set<string>();
   const rows = conditions.map((condition) => {
@@ -86,7 +116,7 @@ export function conditionBars(conditions: Condition[], stages: StageLook[], defi
     const track = h("div", { class: "track" }, gridLines(0, scale));
     const told: string[] = [];
     if (median !== undefined && typical) {
-      const bar = place(h("div", { class: "stack" }), { width: share(median, 0, scale) });
+      const bar = place(h("div", { class: "stack" }), { width: share(Math.min(median, scale), 0, scale) });
       for (const stage of stages) {
         const ns = typical.stages_ns[stage.name];
         if (ns === null || ns === undefined || ns <= 0) continue;
@@ -101,11 +131,15 @@ export function conditionBars(conditions: Condition[], stages: StageLook[], defi
           { flex: `${ns} ${ns} 0`, backgroundColor: color, color: inkOn(color) }));
       }
       track.append(bar);
+      if (median > scale) {
+        cut.push(condition.name);
+        track.append(breakMark());
+      }
     } else if (summary.n > 0) {
       track.append(h("div", { class: "stack failed" }, h("div", { class: "segment" }, h("span", {}, "✕ the median attempt failed"))));
     }
     const interval = summary.median_ci;
-    const ci = interval && whisker(numberOf(interval[0]) ?? null, numberOf(interval[1]) ?? null, 0, scale);
+    const ci = interval && (median ?? 0) <= scale && whisker(numberOf(interval[0]) ?? null, numberOf(interval[1]) ?? null, 0, scale);
     if (ci) track.append(ci);
     const limit = atLeast(summary.median);
     const value = median !== undefined ? duration(median) : limit !== undefined ? `≥ ${duration(limit)}` : "–";
@@ -118,7 +152,7 @@ export function conditionBars(conditions: Condition[], stages: StageLook[], defi
       h("div", { class: "row-value" }, number(value, define.text("ttft_ns", `median of ${summary.n}, failures ranked behind every success`), "number big"),
         h("small", {}, intervalText(interval) || (summary.null_reasons["median_ci"] ?? "")), failed));
   });
-  return h("div", { class: "tracks bars" }, stageLegend(stages, used, define, stages.filter(({ name }) => short.has(name) && !used.has(name))), h("div", { role: "list" }, rows), axis(0, scale, "ns"));
+  return h("div", { class: "tracks bars" }, stageLegend(stages, used, define, stages.filter(({ name }) => short.has(name) && !used.has(name))), h("div", { role: "list" }, rows), axis(0, scale, "ns"), cutWords(cut, scale, "ns"));
 }
 
 function changedWords(condition: Condition): string {
@@ -185,25 +219,31 @@ export function ladderTitle(contrasts: Contrast[]): string {
 export function ladder(conditions: Condition[], contrasts: Contrast[], stages: StageLook[], define: Definitions): HTMLElement | null {
   const steps = ladderSteps(conditions, contrasts);
   if (steps.length < 2) return null;
-  const reach = Math.max(...steps.map((each) => Math.max(each.from, each.to)));
-  const wide = Math.max(...steps.map((each) => each.high ?? 0));
+  const end = (each: Step): number => Math.max(each.from, each.to);
+  const above = cutAbove(steps.map(end));
+  const shown = steps.filter((each) => end(each) <= above);
+  const reach = Math.max(...shown.map(end));
+  const wide = Math.max(...shown.map((each) => each.high ?? 0));
   const high = Math.max(Math.min(wide, reach * 1.35), reach) * 1.02;
+  const cut = steps.filter((each) => end(each) > high);
   const low = Math.min(0, ...steps.map((each) => each.to));
   const rows = steps.map((step, index) => {
     const { contrast } = step;
     const track = h("div", { class: "track" }, gridLines(low, high));
     const stage = stages.find((each) => each.name === contrast?.holder);
     const sure = contrast === null || isSure(gradeOf(contrast));
-    const left = Math.min(step.from, step.to);
+    const left = Math.min(step.from, step.to, high);
+    const right = Math.min(end(step), high);
     const bar = place(h("div", { class: `fall${contrast ? "" : " whole"}${sure ? "" : " unsure"}`, "data-from": step.from, "data-to": step.to }),
-      { left: share(left, low, high), width: `max(2px, ${(100 * Math.abs(step.to - step.from)) / (high - low)}%)` });
+      { left: share(left, low, high), width: `max(2px, ${(100 * (right - left)) / (high - low)}%)` });
     if (contrast && stage && sure) {
       bar.classList.add(`stage-${stage.name}`);
       place(bar, { backgroundColor: stageColor(stage.name), color: inkOn(stageColor(stage.name)) });
       bar.append(h("span", {}, stage.letter));
     }
     track.append(bar);
-    const ci = contrast && whisker(step.low, step.high, low, high);
+    if (cut.includes(step)) track.append(breakMark());
+    const ci = contrast && !cut.includes(step) && whisker(step.low, step.high, low, high);
     if (ci) track.append(ci);
     if (!contrast) {
       return h("div", { class: "row", role: "listitem" },
@@ -224,7 +264,7 @@ export function ladder(conditions: Condition[], contrasts: Contrast[], stages: S
           `Hodges-Lehmann shift of the TTFT, ${contrast.paired ? "paired by block" : "unpaired"}, ${contrast.n} against ${contrast.n_base} attempts`, "number big"),
         h("small", {}, unbroken(interval)), h("span", { class: `grade ${gradeOf(contrast)}`, "data-def": meaning }, grade)));
   });
-  return h("div", { class: "tracks ladder" }, h("div", { role: "list" }, rows), axis(low, high, "ns"));
+  return h("div", { class: "tracks ladder" }, h("div", { role: "list" }, rows), axis(low, high, "ns"), cutWords(cut.map((each) => each.name), high, "ns"));
 }
 
 /** Shift of each condition between two runs, with margin and 0. */

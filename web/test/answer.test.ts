@@ -3,7 +3,7 @@ import { answerOf, ladderOrder } from "../src/answer";
 import { unbroken } from "../src/dom";
 import { STAGE_COLORS, STAGE_GLOSS } from "../src/looks";
 import { placeAxis } from "../src/plots";
-import { barScale, ladderSteps, ladderTitle, ticks } from "../src/tracks";
+import { barScale, cutAbove, ladderSteps, ladderTitle, ticks } from "../src/tracks";
 import { condition, contrast, MS, report, STAGES, summary } from "./fixtures";
 import type { Explanation } from "../src/data";
 
@@ -134,5 +134,17 @@ describe("axes", () => {
   it("are not flattened by one wide interval", () => {
     expect(barScale([condition("warm", 100, { ttft_ns: summary(100, { median_ci: [50, 9000] }) })])).toBe(150);
     expect(barScale([])).toBe(1);
+    const long = [condition("a", 700), condition("b", 720), condition("c", 1500), condition("long prompt", 5600)];
+    expect(barScale(long)).toBe(1500); // of the others
+    expect(barScale(long.slice(1))).toBe(5600); // three bars are seen as they are
+  });
+
+  it("cuts one bar that is more than three times the next, and no other", () => {
+    expect(cutAbove([700, 720, 1500, 5600])).toBe(1500);
+    expect(cutAbove([700, 720, 1500, 4500])).toBe(Infinity);
+    expect(cutAbove([380, 749, 3340, 7790])).toBe(Infinity); // a series
+    expect(cutAbove([10, 5600])).toBe(Infinity);
+    expect(cutAbove([0, 0, 10, 5600])).toBe(Infinity); // what failed has no bar
+    expect(cutAbove([])).toBe(Infinity);
   });
 });
