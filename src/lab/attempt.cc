@@ -5,6 +5,7 @@
 #include <charconv>
 #include <cstdlib>
 #include <nlohmann/json.hpp>
+#include <span>
 
 #include "base/units.h"
 #include "lab/attempt_loads.h"
@@ -36,12 +37,19 @@ constexpr int64_t kBurstLeadNs = 5 * kNsPerMs;
 constexpr std::string_view kSaltPlace = "{salt}";
 constexpr size_t kPlacedSaltDigits = 3;
 constexpr int64_t kIdleLookNs = 60 * kNsPerSecond;
-// Before an idle time a state that was not reached is set again after these.
-constexpr std::array<int64_t, 4> kStatePausesNs = {1 * kNsPerSecond, 5 * kNsPerSecond,
-                                                   30 * kNsPerSecond, 60 * kNsPerSecond};
+// A state that was not reached is set again after these: the file's pages once, and before an idle
+// time whatever it was.
+constexpr std::array<int64_t, 1> kStatePausesNs = {200 * kNsPerMs};
+constexpr std::array<int64_t, 4> kLongStatePausesNs = {1 * kNsPerSecond, 5 * kNsPerSecond,
+                                                       30 * kNsPerSecond, 60 * kNsPerSecond};
 
 bool Interrupted(const AttemptContext& context) {
   return context.interrupt != nullptr && context.interrupt->load();
+}
+
+bool PagesNotReached(const results::LayerReadings& readings) {
+  const auto pages = readings.find(std::string(LayerName(Layer::kPageCache)));
+  return pages != readings.end() && pages->second.reached == false;
 }
 
 bool HasProcess(const AttemptContext& context) {
@@ -404,14 +412,17 @@ class Runner {
     return false;
   }
 
-  // Steps 1 and 2. Before an idle time there is no hurry, and what disturbs a state (another
-  // program drops the file's pages) mostly passes: a night must not lose attempt after attempt to a
-  // minute.
+  // Steps 1 and 2. What disturbs a state (another program drops the file's pages, or reads some)
+  // mostly passes. Before an idle time there is no hurry: a night must not lose attempt after
+  // attempt to a minute. Else only the file's pages are worth a second try: what else fails has
+  // waited for its time limit. No request was sent yet, so nothing is chosen by its result.
   Result<Preparation> BringAboutPatiently() {
-    for (const int64_t pause_ns : kStatePausesNs) {
+    using Pauses = std::span<const int64_t>;
+    const bool idle = condition_.idle_ns.value_or(0) > 0;
+    for (const int64_t pause_ns : idle ? Pauses(kLongStatePausesNs) : Pauses(kStatePausesNs)) {
       Result<Preparation> prepared = BringAbout(context_.states, condition_);
       const bool again = prepared.ok() && !prepared->reached && !prepared->target_died &&
-                         condition_.idle_ns.value_or(0) > 0 && !scheduled_.prime &&
+                         (idle || PagesNotReached(prepared->readings)) && !scheduled_.prime &&
                          !Interrupted(context_);
       if (!again) return prepared;
       attempt_.warnings.push_back({"state_set_again", prepared->why});

@@ -28,6 +28,9 @@ using internal::kPageBytes;
 // or third try.
 constexpr int kEvictTries = 6;
 constexpr int64_t kBetweenTriesNs = 30 * kNsPerMs;
+// To a sample a page that is still being read is not resident; it arrives right afterwards. So what
+// only a sample has seen to be out is dropped once more.
+constexpr int kSampledRounds = 2;
 
 Result<int64_t> LockedBytesOfThisProcess() {
   ASSIGN_OR_RETURN(const std::string status, ProcRoot::Real().Read("proc/self/status"));
@@ -89,7 +92,8 @@ Result<EvictReport> EvictFile(const std::string& path) {
     const int status = posix_fadvise(file.fd.get(), 0, 0, POSIX_FADV_DONTNEED);
     if (status != 0) return Error::FromErrno(status, "posix_fadvise(DONTNEED) on " + path);
     ASSIGN_OR_RETURN(report.after, ReadResidency(path));
-    if (report.after.resident_bytes == 0) break;
+    const bool sure = report.after.Exact() || i + 1 >= kSampledRounds;
+    if (report.after.resident_bytes == 0 && sure) break;
   }
   if (report.Cold()) return report;
   ASSIGN_OR_RETURN(report.who, FindMappers(ProcRoot::Real(), path));
