@@ -79,6 +79,24 @@ std::string ThreeDigits(double value, const char* unit) {
   return Print("%.2f %s", value, unit);
 }
 
+struct WholeUnits {
+  int64_t number;
+  std::string_view unit;
+};
+
+// In the largest unit that leaves no fraction.
+WholeUnits InWholeUnits(int64_t ns) {
+  constexpr std::array<std::pair<int64_t, std::string_view>, 5> kUnits = {{{3'600'000'000'000, "h"},
+                                                                           {60'000'000'000, "min"},
+                                                                           {1'000'000'000, "s"},
+                                                                           {1'000'000, "ms"},
+                                                                           {1'000, "us"}}};
+  for (const auto& [unit_ns, unit] : kUnits) {
+    if (ns >= unit_ns && ns % unit_ns == 0) return {ns / unit_ns, unit};
+  }
+  return ns == 0 ? WholeUnits{0, "s"} : WholeUnits{ns, "ns"};
+}
+
 size_t EditDistance(std::string_view a, std::string_view b) {
   std::vector<size_t> row(b.size() + 1);
   std::iota(row.begin(), row.end(), size_t{0});
@@ -121,14 +139,17 @@ std::string FormatDuration(int64_t ns) {
 }
 
 std::string FormatWrittenDuration(int64_t ns) {
-  constexpr std::array<std::pair<int64_t, std::string_view>, 4> kWhole = {
-      {{3'600'000'000'000, "h"}, {60'000'000'000, "min"}, {1'000'000'000, "s"}, {1'000'000, "ms"}}};
-  for (const auto& [unit_ns, unit] : kWhole) {
-    if (ns >= unit_ns && ns % unit_ns == 0) {
-      return std::to_string(ns / unit_ns) + " " + std::string(unit);
-    }
-  }
-  return ns == 0 ? "0 s" : std::to_string(ns) + " ns";
+  const auto [number, unit] = InWholeUnits(ns);
+  return std::to_string(number) + " " + std::string(unit);
+}
+
+std::string WriteDuration(int64_t ns) {
+  const auto [number, unit] = InWholeUnits(ns);
+  return std::to_string(number) + std::string(unit);
+}
+
+std::string FormatCount(int64_t count, std::string_view singular) {
+  return std::to_string(count) + " " + std::string(singular) + (count == 1 ? "" : "s");
 }
 
 std::string FormatBytes(int64_t bytes) {

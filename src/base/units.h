@@ -26,6 +26,12 @@ std::string FormatDuration(int64_t ns);
 // "90 s", "1 min", "8 h". FormatDuration() is for what was measured.
 std::string FormatWrittenDuration(int64_t ns);
 
+// The same as ParseDuration() reads it: "20s", "90s", "10min", "8h", "1500us".
+std::string WriteDuration(int64_t ns);
+
+// "1 condition", "2 conditions": a count of things whose plural takes an s.
+std::string FormatCount(int64_t count, std::string_view singular);
+
 // "98.4 MB" (powers of 1000, as disks are sold).
 std::string FormatBytes(int64_t bytes);
 

@@ -48,6 +48,20 @@ TEST(FormatWrittenDuration, IsAsOneWouldWriteIt) {
   EXPECT_EQ(FormatWrittenDuration(7), "7 ns");
 }
 
+TEST(WriteDuration, IsReadAsTheSameNumberOfNanoseconds) {
+  for (const int64_t ns : {int64_t{0}, int64_t{7}, 1500 * kNsPerMs, 1500 * int64_t{1000},
+                           20 * kNsPerSecond, 8 * 3600 * kNsPerSecond}) {
+    EXPECT_EQ(*ParseDuration(WriteDuration(ns)), ns) << WriteDuration(ns);
+  }
+  EXPECT_EQ(WriteDuration(600 * kNsPerSecond), "10min");
+}
+
+TEST(FormatCount, PutsThePluralWhereItBelongs) {
+  EXPECT_EQ(FormatCount(0, "attempt"), "0 attempts");
+  EXPECT_EQ(FormatCount(1, "attempt"), "1 attempt");
+  EXPECT_EQ(FormatCount(2, "attempt"), "2 attempts");
+}
+
 TEST(FormatDuration, KeepsThreeDigits) {
   EXPECT_EQ(FormatDuration(0), "0 s");
   EXPECT_EQ(FormatDuration(999), "999 ns");

@@ -233,10 +233,11 @@ int Import(const ImportFlags& import_flags, const CommonFlags& flags) {
     std::printf("{\"run\": %lld}\n", static_cast<long long>(*id));
   } else {
     std::printf(
-        "Run %lld: %zu attempts in %zu conditions, stored in %s.\n"
+        "Run %lld: %s in %s, stored in %s.\n"
         "rouse report %lld shows them.\n",
-        static_cast<long long>(*id), imported->attempts.size(), run.conditions.size(),
-        store_path->c_str(), static_cast<long long>(*id));
+        static_cast<long long>(*id), FormatCount(std::ssize(imported->attempts), "attempt").c_str(),
+        FormatCount(std::ssize(run.conditions), "condition").c_str(), store_path->c_str(),
+        static_cast<long long>(*id));
   }
   return 0;
 }

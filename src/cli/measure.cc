@@ -287,9 +287,10 @@ lab::ExperimentEvents MakeEvents(const lab::Plan& plan, Progress& progress, RunV
   events.interrupt = &InterruptRequested();
   events.on_start = [&plan, &progress](const results::Run& run) {
     const std::vector<lab::ScheduledAttempt> schedule = lab::MakeSchedule(plan, *run.seed);
-    progress.Line("Run " + std::to_string(*run.id) + ": " + std::to_string(plan.conditions.size()) +
-                  " conditions, " + std::to_string(schedule.size() - 1) +
-                  " attempts, order drawn from seed " + std::to_string(*run.seed) + ", about " +
+    progress.Line("Run " + std::to_string(*run.id) + ": " +
+                  FormatCount(std::ssize(plan.conditions), "condition") + ", " +
+                  FormatCount(std::ssize(schedule) - 1, "attempt") + ", order drawn from seed " +
+                  std::to_string(*run.seed) + ", about " +
                   FormatDuration(lab::EstimateRunNs(plan, schedule, ModelBytes(plan))) +
                   lab::SessionsText(plan, schedule, ModelBytes(plan)) + ". " +
                   lab::CalibrationLine(run.calibration));

@@ -72,7 +72,9 @@ void CheckReads(const Condition& condition, std::optional<int64_t> file_bytes, A
   }
   if (wanted == "cold" && *read < *file_bytes / 2) {
     Warn(attempt, "no_read_with_cold_page_cache",
-         what + ": it reads another way (direct I/O, another process) or did not need the rest");
+         what +
+             ": it reads another file or another way (direct I/O, another process), or did not "
+             "need the rest");
   }
 }
 

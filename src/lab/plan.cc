@@ -20,7 +20,7 @@
 namespace rouse::lab {
 namespace {
 
-std::string Nanoseconds(int64_t ns) { return "\"" + std::to_string(ns) + "ns\""; }
+std::string Duration(int64_t ns) { return TomlString(WriteDuration(ns)); }
 
 std::string Number(double value) {
   std::array<char, 32> text{};
@@ -76,7 +76,7 @@ void AppendCondition(const Plan& plan, const Condition& condition, std::string& 
   if (!state.empty()) out += "state = { " + state + " }\n";
   const bool idle_differs = root || base->idle_ns != condition.idle_ns;
   if (idle_differs && condition.idle_ns) {
-    out += "idle = " + Nanoseconds(*condition.idle_ns) + "\n";
+    out += "idle = " + Duration(*condition.idle_ns) + "\n";
   }
   if (condition.prompt_tokens && (root || base->prompt_tokens != condition.prompt_tokens)) {
     out += "prompt_tokens = " + std::to_string(*condition.prompt_tokens) + "\n";
@@ -314,19 +314,19 @@ std::string CanonicalPlan(const Plan& plan) {
   if (plan.seed) out += "seed = " + std::to_string(*plan.seed) + "\n";
   out += "prompt = " + TomlString(plan.prompt) +
          "\nmax_tokens = " + std::to_string(plan.max_tokens) +
-         "\ntimeout = " + Nanoseconds(plan.timeout_ns) + "\n";
+         "\ntimeout = " + Duration(plan.timeout_ns) + "\n";
   if (plan.sentinel) out += "sentinel = true\n";
   if (plan.salt_per_block) out += "salt = \"block\"\n";
   if (plan.keep_answer) out += "keep_answer = true\n";
   // Not written when it is the usual one, so that plans of earlier versions keep their hash.
   if (plan.sample_every_ns != Plan().sample_every_ns) {
-    out += "sample_every = " + Nanoseconds(plan.sample_every_ns) + "\n";
+    out += "sample_every = " + Duration(plan.sample_every_ns) + "\n";
   }
   if (plan.verify) out += "verify = true\n";
   if (plan.require_ttft_ns) {
-    out += "require_ttft = " + Nanoseconds(*plan.require_ttft_ns) + "\n";
+    out += "require_ttft = " + Duration(*plan.require_ttft_ns) + "\n";
   }
-  if (plan.session_ns) out += "session = " + Nanoseconds(*plan.session_ns) + "\n";
+  if (plan.session_ns) out += "session = " + Duration(*plan.session_ns) + "\n";
   AppendTarget(plan.target, out);
   for (const Condition& condition : plan.conditions) AppendCondition(plan, condition, out);
   for (const results::HypothesisRow& row : plan.hypotheses) AppendHypothesis(row, out);

@@ -490,12 +490,12 @@ TEST(PlanHash, IsTheSha256OfTheCanonicalForm) {
   EXPECT_EQ(CanonicalPlan(plan),
             "[experiment]\nname = \"x\"\nrepeat = 6\n"
             "prompt = \"Reply with one word: what colour is the sky?\"\nmax_tokens = 8\n"
-            "timeout = \"600000000000ns\"\n\n[target]\nkind = \"builtin\"\n"
+            "timeout = \"10min\"\n\n[target]\nkind = \"builtin\"\n"
             "model = \"smollm2-135m\"\ncontext = 2048\n\n[[condition]]\nname = \"warm\"\n"
             "state = { connection = \"fresh\", prefix_cache = \"empty\", model = \"loaded\", "
             "process = \"running\", page_cache = \"warm\", compile_cache = \"kept\", "
             "memory_pressure = \"none\", background = \"none\" }\n");
-  EXPECT_EQ(PlanHash(plan), "8ed2edda4ad1c3678846f3dce0a2a141672fc37f9bb7f9b304ddcd8950f49f12");
+  EXPECT_EQ(PlanHash(plan), "d214f03458ba74dc8b65da26e6fc322505af19f812399830ef32fcac570acd05");
 }
 
 TEST(Overrides, ChangeThePlanAsItsKeysWould) {

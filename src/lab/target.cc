@@ -12,6 +12,7 @@
 #include <array>
 #include <cerrno>
 #include <cstdlib>
+#include <filesystem>
 #include <nlohmann/json.hpp>
 
 #include "base/fd.h"
@@ -308,6 +309,14 @@ class CommandTarget : public ProcessTarget {
       ASSIGN_OR_RETURN(const models::ModelFile model, models::Resolve(spec_.model));
       model_path_ = model.path;
       if (model_file_.empty()) model_file_ = model.path;
+      std::error_code failed;
+      if (!std::filesystem::equivalent(model_file_, model.path, failed)) {
+        return Error(ErrorCode::kUsage,
+                     "model_file " + model_file_ + " is not the file that {model} stands for, " +
+                         model.path +
+                         ":\nthe server would load one and the other's pages would "
+                         "be proved. Name it by --model FILE and leave --model-file out");
+      }
     }
     return Prepare();
   }
