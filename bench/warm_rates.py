@@ -151,15 +151,29 @@ def table(rows: list[dict]) -> list[str]:
     return lines
 
 
+def runs_of(rows: list[dict]) -> list[tuple[dict, list[str]]]:
+    """Each run's settings and models: results of several runs may stand in one file."""
+    runs = []
+    for row in rows:
+        if row["kind"] == "settings":
+            runs.append((row, []))
+        elif row["kind"] == "arm" and row["model"] not in runs[-1][1]:
+            runs[-1][1].append(row["model"])
+    return runs
+
+
 def write_docs(rows: list[dict]) -> None:
-    settings = next(row for row in rows if row["kind"] == "settings")
+    runs = runs_of(rows)
+    rounds = ", ".join(f"{settings['rounds']} ({', '.join(MODEL_TITLES[name] for name in models)})"
+                       for settings, models in runs)
     versions = dict.fromkeys(row["version"] for row in rows if row["kind"] == "arm")
     text = "\n".join([
         BEGIN, "", *table(rows), "",
-        f"Medians of {settings['rounds']} rounds; a ratio is of speeds (above 1: rouse is faster), "
+        f"Medians of so many rounds: {rounds}. A ratio is of speeds (above 1: rouse is faster), "
         "with its 95 % interval (Hodges-Lehmann on logarithms, pairs of one round). "
         f"Versions: {' · '.join(versions)}.", "",
-        f"    ./dev bench warm_rates --rounds {settings['rounds']} --seed {settings['seed']}", "",
+        *(f"    ./dev bench warm_rates --models {','.join(models)} --rounds {settings['rounds']} "
+          f"--seed {settings['seed']}" for settings, models in runs), "",
         f"Raw data: `bench/results/{RESULTS.name}`.", "", END])
     page = DOCS.read_text(encoding="utf-8")
     if BEGIN not in page or END not in page:

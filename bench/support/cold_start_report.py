@@ -53,7 +53,7 @@ def tables(lines: list[dict], rouse: Path) -> dict:
     def of(kind, model=None):
         return [line for line in lines if line["kind"] == kind
                 and (model is None or line["model"] == model)]
-    found = {"machine": of("machine")[0], "settings": of("settings")[0], "models": {},
+    found = {"machine": of("machine")[0], "settings": of("settings"), "models": {},
              "environment": (of("environment") or [{}])[-1]}
     for model in [line["model"] for line in of("model")]:
         facts = of("model", model)[0]
@@ -284,8 +284,10 @@ def write_docs(found: dict, page: Path, chart: Path, results: Path) -> None:
     """Replaces what stands between the two marks, or adds it at the end."""
     chart.parent.mkdir(parents=True, exist_ok=True)
     chart.write_text(cold_start_chart.svg(found, ROW_TITLES, MODEL_TITLES), encoding="utf-8")
-    command = f"./dev bench cold_start --models {','.join(found['models'])} " \
-              f"--repeat {found['settings']['repeat']} --seed {found['settings']['seed']}"
+    # Results of several runs may stand in one file.
+    commands = [f"    ./dev bench cold_start --models {','.join(settings['models'])} "
+                f"--repeat {settings['repeat']} --seed {settings['seed']}"
+                for settings in found["settings"]]
     text = "\n".join([
         BEGIN, "",
         f"![Time to the first token from nothing and from asleep](images/{chart.name})", "",
@@ -294,7 +296,7 @@ def write_docs(found: dict, page: Path, chart: Path, results: Path) -> None:
         "the first token. After the dot: how many times as long as rouse, with the 95 % interval "
         "(Hodges-Lehmann on logarithms, pairs of one block). Binaries are cached for all arms.", "",
         markdown(found), "",
-        f"    {command}", "",
+        *commands, "",
         f"Raw data: `bench/results/{results.name}`.", "", END])
     old = page.read_text(encoding="utf-8") if page.exists() else "# Performance\n"
     if BEGIN in old and END in old:
