@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <charconv>
 #include <cmath>
 #include <limits>
 #include <set>
@@ -25,6 +26,14 @@ constexpr double kOtherLayerTolerance = 0.02;
 std::string ValueOf(const ConditionRow& row, const std::string& layer) {
   const auto found = row.state.find(layer);
   return found == row.state.end() ? "" : found->second;
+}
+
+// "0.5": a part of a file.
+std::optional<double> ShareIn(const std::string& value) {
+  double share = 0;
+  const auto [end, error] = std::from_chars(value.data(), value.data() + value.size(), share);
+  if (error != std::errc() || end != value.data() + value.size()) return std::nullopt;
+  return share;
 }
 
 Group Counted(std::span<const Attempt> attempts, const std::string& condition) {
@@ -139,6 +148,11 @@ void Decide(Contrast& contrast) {
 std::string TitleOf(const std::string& layer, const ConditionRow& condition) {
   if (layer == "idle") {
     return "nothing was asked for " + FormatWrittenDuration(condition.idle_ns.value_or(0));
+  }
+  const std::string value = ValueOf(condition, layer);
+  if (const std::string_view met = MetWords(layer, value); !met.empty()) return std::string(met);
+  if (const std::optional<double> share = ShareIn(value); layer == "page_cache" && share) {
+    return "only " + Percent(*share) + " of the model's file were in the page cache";
   }
   if (const LayerWords* const words = FindLayerWords(layer)) {
     return std::string(words->lost);

@@ -50,6 +50,20 @@ TEST(Contrasts, OneLayerThatWasReadBackIsProved) {
   EXPECT_EQ(contrast.attribution.claims.front().cause, CauseId::kPageCacheCold);
 }
 
+TEST(Contrasts, AreTitledByWhatTheRequestMet) {
+  const auto title_of = [](const std::string& layer, const std::string& value) {
+    Data data = TwoConditions();
+    data.run.conditions[1] = Condition("other", "usual", layer, value);
+    return OnlyContrast(data).title;
+  };
+  EXPECT_EQ(title_of("page_cache", "cold"), "the model's file was not in the page cache");
+  EXPECT_EQ(title_of("page_cache", "0.5"),
+            "only 50 % of the model's file were in the page cache");
+  EXPECT_EQ(title_of("page_cache", "locked"), "the file's pages were locked in memory");
+  EXPECT_EQ(title_of("model", "unloaded"), "the model was not loaded");
+  EXPECT_EQ(title_of("model", "asleep"), "the model was asleep");
+}
+
 TEST(Contrasts, ALayerWithoutProofInOneAttemptIsNotProved) {
   Data data = TwoConditions();
   data.attempts[7].state_at_send["page_cache"].reached.reset();

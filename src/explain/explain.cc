@@ -99,6 +99,24 @@ std::optional<Stage> LargestStage(const Profile& profile) {
   return largest;
 }
 
+// What helps against a stage that is left when every layer is warm.
+std::string_view WhatCan(Stage stage) {
+  switch (stage) {
+    case Stage::kPrefill:
+      return "; a shorter prompt, one whose beginning is cached, or faster computing can.";
+    case Stage::kFirstDecode:
+      return "; a smaller model or faster computing can.";
+    case Stage::kTokenize:
+      return "; a shorter prompt can.";
+    case Stage::kQueue:
+      return "; fewer requests at a time can.";
+    case Stage::kTransport:
+      return "; a nearer client can.";
+    default:
+      return ".";
+  }
+}
+
 // What no kept layer can take away: the prefix and the connection are the request's own.
 std::string BoundaryOf(const Profile& warm, const std::string& who) {
   const std::optional<Stage> stage = LargestStage(warm);
@@ -109,11 +127,9 @@ std::string BoundaryOf(const Profile& warm, const std::string& who) {
     if (ColdWord(std::string(layer), *view)) return "";
   }
   const double share = *warm.Stage(*stage) / *warm.ttft_ns;
-  return who + " " + Ms(*warm.ttft_ns) + ", " + Percent(share) + " of it " +
-         std::string(StageWords(*stage)) +
-         ", with every layer of the server warm. A runtime that keeps every layer between requests "
-         "has no cold start left to tune; the dominant stage lies elsewhere: in " +
-         std::string(StageWords(*stage)) + ".";
+  return who + " " + Ms(*warm.ttft_ns) + " with every layer of the server warm, " +
+         Percent(share) + " of it " + std::string(StageWords(*stage)) +
+         ". Keeping more warm cannot save that" + std::string(WhatCan(*stage));
 }
 
 std::string ReadingWords(const Case& each) {

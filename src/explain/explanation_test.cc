@@ -69,9 +69,9 @@ Causes, proved by contrast (one layer changed)
 Each interval is a 95 % one by itself. Clocks could explain at most 20.0 ms of
 any difference.
 
-"warm" takes 101 ms, 90 % of it prefill, with every layer of the server warm. A
-runtime that keeps every layer between requests has no cold start left to tune;
-the dominant stage lies elsewhere: in prefill.
+"warm" takes 101 ms with every layer of the server warm, 90 % of it prefill.
+Keeping more warm cannot save that; a shorter prompt, one whose beginning is
+cached, or faster computing can.
 
 No contrast of this run changes process; this one does:
   rouse measure --preset quick --model smollm2-135m --repeat 10 --only )"
@@ -151,7 +151,7 @@ TEST(Explanation, OfAnAttemptIsProvedOnlyByTheContrastThatItIsAPartOf) {
 TEST(Explanation, SaysWhenTheBoundaryIsReached) {
   const Result<AttemptExplanation> warm = ExplainAttempt(MeasuredRun(), MeasuredAttempts(), 1, "");
   ASSERT_TRUE(warm.ok());
-  EXPECT_THAT(warm->boundary, HasSubstr("has no cold start left to tune"));
+  EXPECT_THAT(warm->boundary, HasSubstr("Keeping more warm cannot save that; "));
   EXPECT_THAT(warm->boundary, HasSubstr("prefill"));
   const Result<AttemptExplanation> cold = ExplainAttempt(MeasuredRun(), MeasuredAttempts(), 13, "");
   EXPECT_EQ(cold->boundary, "");

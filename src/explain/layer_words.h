@@ -30,6 +30,25 @@ inline constexpr std::array<LayerWords, 8> kLayerWords{{
     {"background", "none", "", "", "other work ran beside the request"},
 }};
 
+struct ValueWords {
+  std::string_view layer;
+  std::string_view value;
+  std::string_view met;  // what a request met, where LayerWords::lost would say something else
+};
+
+inline constexpr std::array<ValueWords, 2> kValueWords{{
+    {"model", "asleep", "the model was asleep"},
+    {"page_cache", "locked", "the file's pages were locked in memory"},
+}};
+
+// "" where the layer's own words hold.
+constexpr std::string_view MetWords(std::string_view layer, std::string_view value) {
+  for (const ValueWords& row : kValueWords) {
+    if (row.layer == layer && row.value == value) return row.met;
+  }
+  return "";
+}
+
 // Null for what is no layer ("idle", "prompt_tokens", several together).
 constexpr const LayerWords* FindLayerWords(std::string_view layer) {
   const auto* const found = std::find_if(kLayerWords.begin(), kLayerWords.end(),
