@@ -82,11 +82,23 @@ std::string LineJson(const RunSummary& run, const std::optional<results::RunProg
   return json + ",\"progress\":" + (progress ? ProgressJson(*progress) : "null") + "}";
 }
 
+// What came out, as JSON; not of a running run. `store` may be null.
+std::map<int64_t, std::string> ResultsOf(const std::vector<RunSummary>& runs,
+                                         results::Store* store) {
+  std::map<int64_t, std::string> results;
+  for (const RunSummary& run : runs) {
+    if (store == nullptr || run.status == "running") continue;
+    const auto ttfts = store->LoadTtfts(run.id);
+    if (ttfts.ok()) results.emplace(run.id, report::RunResultJson(*ttfts));
+  }
+  return results;
+}
+
 // `store` is null where there is no database yet.
 void Print(const std::vector<RunSummary>& runs, results::Store* store, const CommonFlags& flags,
            const std::string& path) {
   if (flags.json) {
-    std::printf("%s\n", report::RunListJson(runs).c_str());
+    std::printf("%s\n", report::RunListJson(runs, ResultsOf(runs, store)).c_str());
     return;
   }
   if (runs.empty()) {

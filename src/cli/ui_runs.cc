@@ -40,9 +40,22 @@ Result<std::string> RecentJson(results::Store& store, int64_t run) {
   return Dump(list);
 }
 
-Result<ListedRun> Listed(results::Store& store, const RunSummary& run) {
+// Of a run that is not running: read once, since it does not change (one that is resumed counts
+// more attempts afterwards).
+Result<std::string> ResultJson(results::Store& store, const RunSummary& run, KnownResults& known) {
+  const auto found = known.find(run.id);
+  if (found != known.end() && found->second.attempts == run.attempts) return found->second.json;
+  ASSIGN_OR_RETURN(const std::vector<results::ConditionTtfts> ttfts, store.LoadTtfts(run.id));
+  return (known[run.id] = {run.attempts, report::RunResultJson(ttfts)}).json;
+}
+
+Result<ListedRun> Listed(results::Store& store, const RunSummary& run, KnownResults& known) {
   std::string json = report::RunLineJson(run);
-  if (run.status != "running") return ListedRun{run.id, false, json};
+  if (run.status != "running") {
+    ASSIGN_OR_RETURN(const std::string result, ResultJson(store, run, known));
+    json.pop_back();
+    return ListedRun{run.id, false, json + ",\"result\":" + result + "}"};
+  }
   ASSIGN_OR_RETURN(const std::optional<results::RunProgress> progress, store.LoadProgress(run.id));
   ASSIGN_OR_RETURN(const std::string recent, RecentJson(store, run.id));
   json.pop_back();
@@ -80,12 +93,12 @@ std::string JsonList(const std::vector<ListedRun>& runs) {
   return "[" + list + "]";
 }
 
-Result<std::vector<ListedRun>> ListOf(results::Store& store) {
+Result<std::vector<ListedRun>> ListOf(results::Store& store, KnownResults& known) {
   ASSIGN_OR_RETURN(const std::vector<RunSummary> runs, store.ListRuns());
   std::vector<ListedRun> listed;
   listed.reserve(runs.size());
   for (const RunSummary& run : runs) {
-    ASSIGN_OR_RETURN(ListedRun one, Listed(store, run));
+    ASSIGN_OR_RETURN(ListedRun one, Listed(store, run, known));
     listed.push_back(std::move(one));
   }
   return listed;
@@ -99,7 +112,7 @@ UiRuns::Change UiRuns::Look() {
     ASSIGN_OR_RETURN(const int64_t version, store.DataVersion());
     const bool again = running_ && now - read_at_ >= kRunningAgainNs;
     if (version == version_ && database_.opened() == opened_ && !again) return {};
-    ASSIGN_OR_RETURN(fresh, ListOf(store));
+    ASSIGN_OR_RETURN(fresh, ListOf(store, known_results_));
     version_ = version;
     return {};
   });

@@ -54,9 +54,17 @@ struct ListedRun {
 // "[{...},{...}]"
 std::string JsonList(const std::vector<ListedRun>& runs);
 
-// All runs, oldest first. A running one has "progress" (run_progress.h, or null) and "recent": the
-// last attempts, as {"id", "condition", "outcome", "prime", "ttft_ns", "end_ns"}.
-Result<std::vector<ListedRun>> ListOf(results::Store& store);
+// What came out of runs that are not running, by their numbers.
+struct KnownResult {
+  int64_t attempts = 0;  // that it was read from
+  std::string json;      // report::RunResultJson()
+};
+using KnownResults = std::map<int64_t, KnownResult>;
+
+// All runs, oldest first, each with its "result" (`known` spares reading it again). A running one
+// has "progress" (run_progress.h, or null) and "recent": the last attempts, as {"id", "condition",
+// "outcome", "prime", "ttft_ns", "end_ns"}.
+Result<std::vector<ListedRun>> ListOf(results::Store& store, KnownResults& known);
 
 // The list as it was when it was last looked at, and what has changed since.
 class UiRuns {
@@ -84,6 +92,7 @@ class UiRuns {
   const std::string path_;
   std::vector<ListedRun> runs_;
   std::map<int64_t, std::string> told_;
+  KnownResults known_results_;
   std::string problem_;
   bool exists_ = false;
   int64_t opened_ = -1;

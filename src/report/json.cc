@@ -16,6 +16,7 @@
 #include "results/json.h"
 #include "results/metrics.h"
 #include "stats/sequence.h"
+#include "stats/summary.h"
 
 namespace rouse::report {
 namespace {
@@ -448,14 +449,45 @@ std::string ComparisonsJson(const std::vector<Comparison>& comparisons,
                {"only_control", only_control}});
 }
 
-std::string RunListJson(const std::vector<results::RunSummary>& runs) {
+std::string RunListJson(const std::vector<results::RunSummary>& runs,
+                        const std::map<int64_t, std::string>& results) {
   Json list = Json::array();
-  for (const results::RunSummary& run : runs) list.push_back(RunSummaryJson(run));
+  for (const results::RunSummary& run : runs) {
+    list.push_back(RunSummaryJson(run));
+    const auto result = results.find(run.id);
+    if (result != results.end()) list.back()["result"] = Json::parse(result->second);
+  }
   return Dump({{"runs", std::move(list)}});
 }
 
 std::string RunLineJson(const results::RunSummary& run) {
   return RunSummaryJson(run).dump(-1, ' ', false, Json::error_handler_t::replace);
+}
+
+std::string RunResultJson(const std::vector<results::ConditionTtfts>& conditions) {
+  std::optional<double> fastest;
+  std::optional<double> slowest;
+  int64_t without = 0;
+  for (const results::ConditionTtfts& condition : conditions) {
+    stats::Sample sample;
+    sample.values.assign(condition.ttft_ns.begin(), condition.ttft_ns.end());
+    sample.failures = condition.failed;
+    const std::optional<double> median = stats::Summarize(sample).median.value.Value();
+    if (!median) {
+      ++without;
+      continue;
+    }
+    fastest = std::min(fastest.value_or(*median), *median);
+    slowest = std::max(slowest.value_or(*median), *median);
+  }
+  const auto or_null = [](const std::optional<double>& ns) {
+    return ns ? Json(std::llround(*ns)) : Json();
+  };
+  return Json({{"fastest_ns", or_null(fastest)},
+               {"slowest_ns", or_null(slowest)},
+               {"conditions", std::ssize(conditions)},
+               {"without", without}})
+      .dump();
 }
 
 }  // namespace rouse::report

@@ -255,6 +255,29 @@ Result<std::vector<Attempt>> Store::LoadLastAttempts(int64_t run, int64_t count)
   return ReadLastAttempts(*impl_->database, run, count);
 }
 
+Result<std::vector<ConditionTtfts>> Store::LoadTtfts(int64_t run) {
+  ASSIGN_OR_RETURN(Statement* const select,
+                   impl_->database->Prepare(
+                       "SELECT condition, CASE WHEN outcome = 'ok' THEN ttft_ns END FROM sample "
+                       "WHERE run = ? ORDER BY condition"));
+  select->Bind(run);
+  std::vector<ConditionTtfts> conditions;
+  while (true) {
+    ASSIGN_OR_RETURN(const bool row, select->Step());
+    if (!row) return conditions;
+    std::string condition = select->Text(0);
+    if (conditions.empty() || conditions.back().condition != condition) {
+      conditions.push_back({std::move(condition), {}, 0});
+    }
+    const std::optional<int64_t> ttft_ns = select->OptionalInt(1);
+    if (ttft_ns) {
+      conditions.back().ttft_ns.push_back(*ttft_ns);
+    } else {
+      ++conditions.back().failed;
+    }
+  }
+}
+
 Result<std::vector<RunSummary>> Store::ListRuns() {
   ASSIGN_OR_RETURN(
       Statement* const select,

@@ -55,6 +55,13 @@ struct RunSummary {
   int64_t failed = 0;    // attempts that count in n and are not ok
 };
 
+// What a condition's sample says of the TTFT, and no more.
+struct ConditionTtfts {
+  std::string condition;
+  std::vector<int64_t> ttft_ns;  // of those that got a first token
+  int64_t failed = 0;
+};
+
 // One open database. Movable; not safe for use by two threads at once (open a second one).
 class Store {
  public:
@@ -99,6 +106,9 @@ class Store {
 
   // The last `count` that were stored, primes included, oldest first; no child rows (kSummary).
   Result<std::vector<Attempt>> LoadLastAttempts(int64_t run, int64_t count);
+
+  // By the conditions' names; reads three columns, no child rows.
+  Result<std::vector<ConditionTtfts>> LoadTtfts(int64_t run);
 
   // Oldest first.
   Result<std::vector<RunSummary>> ListRuns();

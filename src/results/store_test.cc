@@ -415,6 +415,34 @@ TEST_F(StoreTest, GivesTheLastAttemptsOldestFirst) {
   EXPECT_TRUE(store.LoadLastAttempts(2, 3)->empty());
 }
 
+TEST_F(StoreTest, TellsTheTtftsOfEachConditionsSample) {
+  Store store = Opened(PathOf("r.sqlite"));
+  ASSERT_TRUE(store.CreateRun(results::Run{}).ok());
+  const auto add = [&](const std::string& condition, Outcome outcome, bool prime, int64_t ttft_ns) {
+    Attempt attempt = ExampleAttempt();
+    attempt.id.reset();
+    attempt.condition = condition;
+    attempt.outcome = outcome;
+    attempt.prime = prime;
+    attempt.ttft_ns = ttft_ns;
+    ASSERT_TRUE(store.AppendAttempt(1, attempt).ok());
+  };
+  add("warm", Outcome::kOk, true, 1);
+  add("warm", Outcome::kOk, false, 20);
+  add("cold", Outcome::kTimeout, false, 3);
+  add("warm", Outcome::kStateNotReached, false, 4);
+  add("warm", Outcome::kOk, false, 10);
+  const Result<std::vector<ConditionTtfts>> ttfts = store.LoadTtfts(1);
+  ASSERT_TRUE(ttfts.ok()) << ttfts.error().message();
+  ASSERT_EQ(ttfts->size(), 2);
+  EXPECT_EQ((*ttfts)[0].condition, "cold");
+  EXPECT_TRUE((*ttfts)[0].ttft_ns.empty());
+  EXPECT_EQ((*ttfts)[0].failed, 1);
+  EXPECT_THAT((*ttfts)[1].ttft_ns, testing::UnorderedElementsAre(20, 10));
+  EXPECT_EQ((*ttfts)[1].failed, 0);
+  EXPECT_TRUE(store.LoadTtfts(2)->empty());
+}
+
 TEST_F(StoreTest, AReaderThatIsToWaitShortlyTellsOfALockSoon) {
   {
     Store store = Opened(PathOf("r.sqlite"));

@@ -35,6 +35,8 @@ export interface RunLine {
   conditions: number;
   attempts: number;
   failed: number;
+  /** What came out; not of a running run. */
+  result?: { fastest_ns: number | null; slowest_ns: number | null; conditions: number; without: number };
   progress?: Progress | null;
   recent?: Recent[];
 }

@@ -1,11 +1,11 @@
 // Which runs the list shows and in which order. Pure: runs.ts draws it, test/listing.test.ts holds
 // it.
 
-import { words as spaced } from "./format";
+import { duration, range, words as spaced } from "./format";
 import type { RunLine } from "./feed";
 
 export interface Column {
-  key: "run" | "name" | "target" | "started" | "status" | "conditions" | "attempts" | "failed";
+  key: "run" | "name" | "target" | "started" | "status" | "conditions" | "attempts" | "failed" | "result";
   title: string;
   definition: string;
   numeric: boolean;
@@ -17,12 +17,23 @@ export const COLUMNS: Column[] = [
   { key: "run", title: "run", definition: "Its number: rouse report NUMBER.", numeric: true, sort: (run) => run.run, text: (run) => String(run.run) },
   { key: "name", title: "name", definition: "The experiment's name, from its plan.", numeric: false, sort: (run) => run.name.toLowerCase(), text: (run) => run.name || "(no name)" },
   { key: "target", title: "server and model", definition: "What was measured: “builtin” is rouse's own server.", numeric: false, sort: (run) => targetWords(run).toLowerCase(), text: targetWords },
+  { key: "result", title: "first token", definition: "The median of the fastest condition, and of the slowest.", numeric: true, sort: (run) => run.result?.slowest_ns ?? Infinity, text: resultWords },
   { key: "started", title: "started", definition: "In your own time zone.", numeric: false, sort: (run) => run.started, text: (run) => startedWords(run.started, new Date()) },
   { key: "status", title: "status", definition: "complete, running, paused, interrupted or failed.", numeric: false, sort: (run) => run.status, text: (run) => spaced(run.status) },
   { key: "conditions", title: "conditions", definition: "How many states were measured.", numeric: true, sort: (run) => run.conditions, text: (run) => String(run.conditions) },
   { key: "attempts", title: "attempts", definition: "Requests of all conditions together; unmeasured first ones are not counted.", numeric: true, sort: (run) => run.attempts, text: (run) => run.attempts.toLocaleString("en-US") },
   { key: "failed", title: "failed", definition: "Attempts without a first token. They stay in every figure.", numeric: true, sort: (run) => run.failed, text: (run) => (run.failed > 0 ? `✕ ${run.failed.toLocaleString("en-US")}` : "–") },
 ];
+
+/** "42 ms – 1.05 s"; "none came" where every median failed; nothing of a run that goes on. */
+export function resultWords(run: RunLine): string {
+  const { result } = run;
+  if (!result || result.conditions === 0) return "–";
+  const { fastest_ns: fastest, slowest_ns: slowest } = result;
+  if (fastest === null || slowest === null) return "✕ none came";
+  const some = result.without > 0 ? ", ✕" : "";
+  return (fastest === slowest ? duration(fastest) : range(duration(fastest), duration(slowest))) + some;
+}
 
 export function targetWords(run: RunLine): string {
   return [run.target, run.model].filter(Boolean).join(" · ");

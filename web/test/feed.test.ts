@@ -1,13 +1,26 @@
 import { describe, expect, it } from "vitest";
 import { after, NOTHING, type RunLine } from "../src/feed";
 import { lastResults, progressWords, resultWords, roughly } from "../src/progress";
-import { countWords, fits, hashOf, NEWEST, shownRuns, startedWords, wishOf } from "../src/listing";
+import { countWords, fits, hashOf, NEWEST, resultWords as outcomeWords, shownRuns, startedWords, wishOf } from "../src/listing";
 import { stateOf } from "../src/live";
 
 function run(number: number, change: Partial<RunLine> = {}): RunLine {
   return { run: number, name: "quick", kind: "measure", status: "complete", target: "builtin", model: "smollm2-135m", started: "2026-01-02T03:04:05Z", ended: null,
     conditions: 5, attempts: 30, failed: 0, ...change };
 }
+
+describe("what came out of a run", () => {
+  const of = (fastest: number | null, slowest: number | null, without = 0): string =>
+    outcomeWords(run(1, { result: { fastest_ns: fastest, slowest_ns: slowest, conditions: 3, without } }));
+
+  it("is told from the fastest to the slowest condition", () => {
+    expect(of(42e6, 1.05e9)).toMatch(/^42\.0 ms\s?–\s?1\.05 s$/);
+    expect(of(42e6, 42e6)).toBe("42.0 ms");
+    expect(of(42e6, 42e6, 1)).toBe("42.0 ms, ✕");
+    expect(of(null, null, 3)).toBe("✕ none came");
+    expect(outcomeWords(run(1))).toBe("–"); // goes on
+  });
+});
 
 describe("what the server tells", () => {
   const all = after(NOTHING, { type: "all", data: { database: "/d.sqlite", exists: true, problem: null, runs: [run(1), run(2)] } });
