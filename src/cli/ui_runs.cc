@@ -112,6 +112,8 @@ UiRuns::Change UiRuns::Look() {
     ASSIGN_OR_RETURN(const int64_t version, store.DataVersion());
     const bool again = running_ && now - read_at_ >= kRunningAgainNs;
     if (version == version_ && database_.opened() == opened_ && !again) return {};
+    // The runs of another file have the same numbers.
+    if (database_.opened() != opened_) known_results_.clear();
     ASSIGN_OR_RETURN(fresh, ListOf(store, known_results_));
     version_ = version;
     return {};
