@@ -75,6 +75,17 @@ def assert_prints_well(sheet: dict) -> None:
         "a picture that a page may cut, a control, a colour that is left out"
 
 
+def assert_themes(themes: dict) -> None:
+    """The button's wish is above the system's, and paper is white either way."""
+    light, dark = "rgb(29, 31, 36)", "rgb(232, 230, 225)"
+    ink = {"light": f"rgb(251, 250, 247) on {light}", "dark": f"rgb(20, 22, 26) on {dark}"}
+    for system in ("light", "dark"):
+        assert themes[f"{system}, auto"] == ink[system]
+        assert themes[f"{system}, light"] == ink["light"]
+        assert themes[f"{system}, dark"] == ink["dark"]
+        assert themes[f"{system}, printed"] == "rgb(255, 255, 255) on rgb(0, 0, 0)"
+
+
 def import_lines(run_rouse, tmp_path, lines: list[dict], name="imported") -> int:
     file = tmp_path / f"{name}.jsonl"
     file.write_text("".join(json.dumps(line) + "\n" for line in lines))
@@ -154,6 +165,7 @@ def test_a_real_run_is_drawn_as_it_was_measured(run_rouse, model, tmp_path, look
     assert_sound(found)
     assert found["overflows"] == [] and found["late"] == []
     assert_prints_well(found["print"])
+    assert_themes(found["themes"])
     conditions = {each["name"]: each for each in report["conditions"]}
     assert {bar["condition"] for bar in found["bars"]} == set(conditions)
 

@@ -150,6 +150,20 @@ if (shots === "1") {
     }
   }
   found.late.push(...late);
+  // By the button, whatever the system wishes; "auto" is the system's again, and so is what follows.
+  const paper = () => shot.evaluate(() => [getComputedStyle(document.body.parentElement).backgroundColor, getComputedStyle(document.querySelector("h1")).color].join(" on "));
+  found.themes = {};
+  for (const system of ["light", "dark"]) {
+    await shot.emulateMedia({ colorScheme: system });
+    for (const chosen of ["auto", "light", "dark"]) {
+      found.themes[`${system}, ${(await shot.locator(".theme").textContent()).replace("theme: ", "")}`] = await paper();
+      if (chosen === "dark") await shot.emulateMedia({ media: "print" });
+      if (chosen === "dark") found.themes[`${system}, printed`] = await paper();
+      if (chosen === "dark") await shot.emulateMedia({ media: "screen" });
+      await shot.locator(".theme").click();
+    }
+  }
+  await shot.waitForFunction(() => document.documentElement.dataset.drawn === "all", null, { polling: 50 });
   // On paper, from the widest window: every picture is drawn for the sheet, and none is cut by its edge.
   await shot.emulateMedia({ media: "print", colorScheme: "light" });
   await shot.evaluate(() => dispatchEvent(new Event("beforeprint")));
