@@ -258,8 +258,8 @@ Result<std::vector<Attempt>> Store::LoadLastAttempts(int64_t run, int64_t count)
 Result<std::vector<ConditionTtfts>> Store::LoadTtfts(int64_t run) {
   ASSIGN_OR_RETURN(Statement* const select,
                    impl_->database->Prepare(
-                       "SELECT condition, CASE WHEN outcome = 'ok' THEN ttft_ns END FROM sample "
-                       "WHERE run = ? ORDER BY condition"));
+                       "SELECT condition, outcome = 'ok', ttft_ns FROM sample WHERE run = ? "
+                       "ORDER BY condition"));
   select->Bind(run);
   std::vector<ConditionTtfts> conditions;
   while (true) {
@@ -269,11 +269,11 @@ Result<std::vector<ConditionTtfts>> Store::LoadTtfts(int64_t run) {
     if (conditions.empty() || conditions.back().condition != condition) {
       conditions.push_back({std::move(condition), {}, 0});
     }
-    const std::optional<int64_t> ttft_ns = select->OptionalInt(1);
-    if (ttft_ns) {
-      conditions.back().ttft_ns.push_back(*ttft_ns);
-    } else {
+    const std::optional<int64_t> ttft_ns = select->OptionalInt(2);
+    if (select->Int(1) == 0) {
       ++conditions.back().failed;
+    } else if (ttft_ns) {  // a success whose TTFT was not measured is neither
+      conditions.back().ttft_ns.push_back(*ttft_ns);
     }
   }
 }

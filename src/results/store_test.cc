@@ -418,7 +418,8 @@ TEST_F(StoreTest, GivesTheLastAttemptsOldestFirst) {
 TEST_F(StoreTest, TellsTheTtftsOfEachConditionsSample) {
   Store store = Opened(PathOf("r.sqlite"));
   ASSERT_TRUE(store.CreateRun(results::Run{}).ok());
-  const auto add = [&](const std::string& condition, Outcome outcome, bool prime, int64_t ttft_ns) {
+  const auto add = [&](const std::string& condition, Outcome outcome, bool prime,
+                       std::optional<int64_t> ttft_ns) {
     Attempt attempt = ExampleAttempt();
     attempt.id.reset();
     attempt.condition = condition;
@@ -432,6 +433,7 @@ TEST_F(StoreTest, TellsTheTtftsOfEachConditionsSample) {
   add("cold", Outcome::kTimeout, false, 3);
   add("warm", Outcome::kStateNotReached, false, 4);
   add("warm", Outcome::kOk, false, 10);
+  add("warm", Outcome::kOk, false, std::nullopt);
   const Result<std::vector<ConditionTtfts>> ttfts = store.LoadTtfts(1);
   ASSERT_TRUE(ttfts.ok()) << ttfts.error().message();
   ASSERT_EQ(ttfts->size(), 2);
