@@ -2,6 +2,8 @@
 
 #include <array>
 
+#include "results/store.h"
+
 namespace rouse::results {
 namespace {
 
@@ -225,9 +227,10 @@ ALTER TABLE states ADD COLUMN strip_json TEXT;
 ALTER TABLE attempts ADD COLUMN samples_json TEXT;
 )sql";
 
-// The cases of a run with `verify = true`.
+// The cases of a run with `verify = true`. Files that call themselves version 3 may have them
+// already.
 constexpr std::string_view kVersion4 = R"sql(
-CREATE TABLE verification_cases (
+CREATE TABLE IF NOT EXISTS verification_cases (
   run INTEGER NOT NULL REFERENCES runs(id) ON DELETE CASCADE,
   ordinal INTEGER NOT NULL,
   name TEXT NOT NULL,
@@ -245,6 +248,7 @@ CREATE TABLE verification_cases (
 
 constexpr std::array<std::string_view, 4> kMigrations = {kVersion1, kVersion2, kVersion3,
                                                          kVersion4};
+static_assert(kMigrations.size() == kStoreVersion, "a file says which migrations it has");
 
 }  // namespace
 

@@ -22,7 +22,7 @@
 namespace rouse::results {
 
 // The format that this version writes; `PRAGMA user_version` of the file.
-inline constexpr int kStoreVersion = 3;
+inline constexpr int kStoreVersion = 4;
 
 // Where results go: `flag` when it is not empty, else $ROUSE_DB, else
 // $XDG_DATA_HOME/rouse/rouse.sqlite, else ~/.local/share/rouse/rouse.sqlite. Creates nothing.
