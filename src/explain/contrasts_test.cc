@@ -57,8 +57,7 @@ TEST(Contrasts, AreTitledByWhatTheRequestMet) {
     return OnlyContrast(data).title;
   };
   EXPECT_EQ(title_of("page_cache", "cold"), "the model's file was not in the page cache");
-  EXPECT_EQ(title_of("page_cache", "0.5"),
-            "only 50 % of the model's file were in the page cache");
+  EXPECT_EQ(title_of("page_cache", "0.5"), "only 50 % of the model's file were in the page cache");
   EXPECT_EQ(title_of("page_cache", "locked"), "the file's pages were locked in memory");
   EXPECT_EQ(title_of("model", "unloaded"), "the model was not loaded");
   EXPECT_EQ(title_of("model", "asleep"), "the model was asleep");

@@ -127,9 +127,9 @@ std::string BoundaryOf(const Profile& warm, const std::string& who) {
     if (ColdWord(std::string(layer), *view)) return "";
   }
   const double share = *warm.Stage(*stage) / *warm.ttft_ns;
-  return who + " " + Ms(*warm.ttft_ns) + " with every layer of the server warm, " +
-         Percent(share) + " of it " + std::string(StageWords(*stage)) +
-         ". Keeping more warm cannot save that" + std::string(WhatCan(*stage));
+  return who + " " + Ms(*warm.ttft_ns) + " with every layer of the server warm, " + Percent(share) +
+         " of it " + std::string(StageWords(*stage)) + ". Keeping more warm cannot save that" +
+         std::string(WhatCan(*stage));
 }
 
 std::string ReadingWords(const Case& each) {

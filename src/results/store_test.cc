@@ -18,7 +18,6 @@
 
 #include "results/example_attempt.h"
 #include "results/json.h"
-#include "results/schema.h"
 #include "results/sqlite.h"
 
 namespace rouse::results {
@@ -586,55 +585,6 @@ TEST_F(StoreTest, KeepsTheCasesOfARunAndWhatTheyBecome) {
   EXPECT_EQ(cases[1].detail, "it hung");
   EXPECT_EQ(cases[1].took_ns, 4);
   EXPECT_EQ(cases[1].bound_ns, 5);
-}
-
-TEST_F(StoreTest, BringsAFileOfTheFirstFormatUpToDateAndReadsIt) {
-  const std::string path = PathOf("old.sqlite");
-  {
-    auto database = Database::Open(path, true, false);
-    ASSERT_TRUE(database.ok());
-    ASSERT_TRUE((*database)->Execute(std::string(Migrations()[0])).ok());
-    ASSERT_TRUE((*database)
-                    ->Execute("INSERT INTO runs VALUES (1, 'old', 'measure', 'complete', '0', 0, "
-                              "NULL, '7', '', '', 'builtin', 'm'); "
-                              "PRAGMA application_id = 0x726f7573; PRAGMA user_version = 1;")
-                    .ok());
-  }
-  Result<Store> store = Store::Open(path, OpenMode::kReadOnly);
-  ASSERT_TRUE(store.ok()) << store.error().message();
-  const auto run = store->LoadRun(1);
-  ASSERT_TRUE(run.ok()) << run.error().message();
-  EXPECT_EQ(run->name, "old");
-  EXPECT_FALSE(run->require_ttft_ns.has_value());
-  EXPECT_FALSE(store->LoadProgress(1)->has_value());
-}
-
-TEST_F(StoreTest, BringsAFileOfEveryEarlierFormatUpToDate) {
-  // Files that called themselves version 3 may have the tables of version 4.
-  for (const auto& [version, tables] : {std::pair<size_t, size_t>{2, 2}, {3, 3}, {3, 4}}) {
-    const std::string path =
-        PathOf("old-" + std::to_string(version) + "-" + std::to_string(tables) + ".sqlite");
-    {
-      auto database = Database::Open(path, true, false);
-      ASSERT_TRUE(database.ok());
-      for (size_t i = 0; i < tables; ++i) {
-        ASSERT_TRUE((*database)->Execute(std::string(Migrations()[i])).ok());
-      }
-      ASSERT_TRUE((*database)
-                      ->Execute("INSERT INTO runs VALUES (1, 'old', 'measure', 'complete', '0', 0, "
-                                "NULL, '7', '', '', 'builtin', 'm', NULL); "
-                                "PRAGMA application_id = 0x726f7573; PRAGMA user_version = " +
-                                std::to_string(version) + ";")
-                      .ok());
-    }
-    Result<Store> store = Store::Open(path, OpenMode::kReadOnly);
-    ASSERT_TRUE(store.ok()) << store.error().message();
-    const auto run = store->LoadRun(1);
-    ASSERT_TRUE(run.ok()) << run.error().message();
-    EXPECT_EQ(run->name, "old");
-    EXPECT_TRUE(run->verification.empty());
-    EXPECT_TRUE(store->LoadAttempts(1)->empty());
-  }
 }
 
 }  // namespace

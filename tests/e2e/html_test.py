@@ -159,8 +159,7 @@ def test_a_real_run_is_drawn_as_it_was_measured(run_rouse, model, tmp_path, look
     assert measured.status == 0, measured.stderr
     report = measured.json()
     page = data_of(file)
-    size = file.stat().st_size
-    assert size - len(json.dumps(page)) < SELF_CONTAINED_BYTES
+    assert file.stat().st_size - len(json.dumps(page)) < SELF_CONTAINED_BYTES
     found = look(file, shots=True)
     assert_sound(found)
     assert found["overflows"] == [] and found["late"] == []
