@@ -13,6 +13,7 @@ import os
 import signal
 import socket
 import subprocess
+import tempfile
 import threading
 import time
 from collections.abc import Iterator
@@ -107,6 +108,15 @@ def llama_server() -> Path:
 def database(tmp_path: Path) -> Path:
     """Where this test's results go (ROUSE_DB); not there yet."""
     return tmp_path / "results.sqlite"
+
+
+@pytest.fixture
+def open_folder() -> Iterator[Path]:
+    """A folder that every user may enter. Not below pytest's own: each session of this user closes
+    that to others when it begins, so a second one would shut out what runs as somebody else."""
+    with tempfile.TemporaryDirectory(prefix="rouse-open-") as name:
+        Path(name).chmod(0o755)
+        yield Path(name)
 
 
 @pytest.fixture

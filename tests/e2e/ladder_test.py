@@ -42,11 +42,11 @@ def ladder_model(rouse) -> Path:
 
 
 @pytest.fixture
-def measure(rouse, environment, tmp_path):
+def measure(rouse, environment, tmp_path, open_folder):
     """measure(plan, *arguments) -> condition name -> its one attempt."""
 
     def run(plan: str, *arguments, prefix=(), binary=None, database=None, status=0):
-        path = tmp_path / "plan.toml"
+        path = open_folder / "plan.toml"
         path.write_text("[experiment]\nname = \"ladder\"\nrepeat = 1\nmax_tokens = 8\n" + plan)
         answer = subprocess.run(
             [*prefix, str(binary or rouse), "measure", str(path), "--json", "--db",
@@ -273,16 +273,6 @@ state = {{ page_cache = "cold" }}
 
 
 # --- what runs as somebody else -------------------------------------------------------------------
-
-
-@pytest.fixture
-def open_folder(tmp_path):
-    """tmp_path, to be entered by everybody."""
-    folder = tmp_path
-    while str(folder) != folder.root and folder.stat().st_uid == os.geteuid():
-        folder.chmod(folder.stat().st_mode | 0o055)
-        folder = folder.parent
-    return tmp_path
 
 
 @pytest.fixture

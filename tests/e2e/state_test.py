@@ -18,19 +18,14 @@ as_root = pytest.mark.skipif(os.geteuid() != 0, reason="needs root to become ano
 
 
 @pytest.fixture
-def file(tmp_path):
+def file(open_folder):
     """24 MiB on disk, resident and clean."""
-    path = tmp_path / "weights.bin"
+    path = open_folder / "weights.bin"
     with open(path, "wb") as stream:
         for number in range(FILE_BYTES // MIB):
             stream.write(bytes([number]) * MIB)
         stream.flush()
         os.fsync(stream.fileno())
-    # For the tests that become another user: pytest makes its folders for the owner alone.
-    folder = tmp_path
-    while str(folder) != folder.root and folder.stat().st_uid == os.geteuid():
-        folder.chmod(folder.stat().st_mode | 0o055)
-        folder = folder.parent
     return path
 
 
@@ -45,15 +40,11 @@ def as_nobody(rouse, *arguments, environment, timeout=60):
 
 
 @pytest.fixture
-def rouse_for_all(rouse, tmp_path_factory):
+def rouse_for_all(rouse, open_folder):
     """A copy of the binary that every user may execute."""
-    folder = tmp_path_factory.mktemp("bin")
-    copy = folder / "rouse"
+    copy = open_folder / "rouse"
     copy.write_bytes(rouse.read_bytes())
     copy.chmod(0o755)
-    while str(folder) != folder.root and folder.stat().st_uid == os.geteuid():
-        folder.chmod(folder.stat().st_mode | 0o055)
-        folder = folder.parent
     return copy
 
 
@@ -565,8 +556,8 @@ def test_doctor_calibrates_the_client_and_does_nothing_else(run_rouse):
 
 @as_root
 def test_doctor_tells_a_user_without_rights_how_to_widen_them(rouse_for_all, environment, file,
-                                                             model, tmp_path):
-    copy = tmp_path / "model.gguf"
+                                                             model, open_folder):
+    copy = open_folder / "model.gguf"
     copy.write_bytes(model.read_bytes())
     copy.chmod(0o644)
     answer = as_nobody(rouse_for_all, "doctor", "--model", copy, "--json", environment=environment)
