@@ -83,27 +83,28 @@ std::string LineJson(const RunSummary& run, const std::optional<results::RunProg
 }
 
 // What came out, as JSON; not of a running run. `store` may be null.
-std::map<int64_t, std::string> ResultsOf(const std::vector<RunSummary>& runs,
-                                         results::Store* store) {
+Result<std::map<int64_t, std::string>> ResultsOf(const std::vector<RunSummary>& runs,
+                                                 results::Store* store) {
   std::map<int64_t, std::string> results;
   for (const RunSummary& run : runs) {
     if (store == nullptr || run.status == "running") continue;
-    const auto ttfts = store->LoadTtfts(run.id);
-    if (ttfts.ok()) results.emplace(run.id, report::RunResultJson(*ttfts));
+    ASSIGN_OR_RETURN(const std::vector<results::ConditionTtfts> ttfts, store->LoadTtfts(run.id));
+    results.emplace(run.id, report::RunResultJson(ttfts));
   }
   return results;
 }
 
 // `store` is null where there is no database yet.
-void Print(const std::vector<RunSummary>& runs, results::Store* store, const CommonFlags& flags,
-           const std::string& path) {
+Status Print(const std::vector<RunSummary>& runs, results::Store* store, const CommonFlags& flags,
+             const std::string& path) {
   if (flags.json) {
-    std::printf("%s\n", report::RunListJson(runs, ResultsOf(runs, store)).c_str());
-    return;
+    ASSIGN_OR_RETURN(const auto results, ResultsOf(runs, store));
+    std::printf("%s\n", report::RunListJson(runs, results).c_str());
+    return {};
   }
   if (runs.empty()) {
     std::printf("No runs yet in %s. rouse measure makes one.\n", path.c_str());
-    return;
+    return {};
   }
   const int columns = TerminalOf(flags, fileno(stdout)).columns;
   const std::string counts = columns < kWideEnough ? "  attempts" : "  attempts in conditions";
@@ -114,6 +115,7 @@ void Print(const std::vector<RunSummary>& runs, results::Store* store, const Com
     const auto progress = store == nullptr ? std::nullopt : ProgressOf(*store, run);
     if (progress) std::printf("%s\n", ProgressLine(run, *progress, columns).c_str());
   }
+  return {};
 }
 
 // What of a run may change while one looks on.
@@ -163,16 +165,16 @@ int List(const std::string& database, bool follow, const CommonFlags& flags) {
   struct stat info{};
   // Before the first run there is no database, and that is no fault unless one was named.
   if (database.empty() && !follow && stat(path->c_str(), &info) != 0) {
-    Print({}, nullptr, flags, *path);
-    return 0;
+    const Status printed = Print({}, nullptr, flags, *path);
+    return printed.ok() ? 0 : Fail(printed.error());
   }
   Result<results::Store> store = results::Store::Open(*path, results::OpenMode::kReadOnly);
   if (!store.ok()) return Fail(store.error());
   if (follow) return Follow(*store, flags);
   const Result<std::vector<RunSummary>> runs = store->ListRuns();
   if (!runs.ok()) return Fail(runs.error());
-  Print(*runs, &*store, flags, *path);
-  return 0;
+  const Status printed = Print(*runs, &*store, flags, *path);
+  return printed.ok() ? 0 : Fail(printed.error());
 }
 
 }  // namespace

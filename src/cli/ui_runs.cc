@@ -82,6 +82,8 @@ Status UiDatabase::Ready() {
       results::Store::Open(path_, results::OpenMode::kReadOnly, kBusyTimeoutMs);
   if (!opened.ok()) return opened.error();
   store_.emplace(*std::move(opened));
+  // The runs of another file have the same numbers.
+  if (file_ != file) known_results_.clear();
   file_ = file;
   ++opened_;
   return {};
@@ -112,9 +114,7 @@ UiRuns::Change UiRuns::Look() {
     ASSIGN_OR_RETURN(const int64_t version, store.DataVersion());
     const bool again = running_ && now - read_at_ >= kRunningAgainNs;
     if (version == version_ && database_.opened() == opened_ && !again) return {};
-    // The runs of another file have the same numbers.
-    if (database_.opened() != opened_) known_results_.clear();
-    ASSIGN_OR_RETURN(fresh, ListOf(store, known_results_));
+    ASSIGN_OR_RETURN(fresh, ListOf(store, database_.known_results()));
     version_ = version;
     return {};
   });

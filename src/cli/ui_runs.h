@@ -17,6 +17,13 @@
 
 namespace rouse::cli {
 
+// What came out of runs that are not running, by their numbers.
+struct KnownResult {
+  int64_t attempts = 0;  // that it was read from
+  std::string json;      // report::RunResultJson()
+};
+using KnownResults = std::map<int64_t, KnownResult>;
+
 // The database, opened when it is there, and anew when another file stands in its place: SQLite
 // would go on with the old one for as long as it is open.
 class UiDatabase {
@@ -36,6 +43,9 @@ class UiDatabase {
   // Grows with each file that was opened.
   int64_t opened() const { return opened_; }
 
+  // Of the file that is open.
+  KnownResults& known_results() { return known_results_; }
+
  private:
   Status Ready();
 
@@ -43,6 +53,7 @@ class UiDatabase {
   std::optional<results::Store> store_;
   std::optional<std::pair<dev_t, ino_t>> file_;  // of store_
   int64_t opened_ = 0;
+  KnownResults known_results_;
 };
 
 struct ListedRun {
@@ -53,13 +64,6 @@ struct ListedRun {
 
 // "[{...},{...}]"
 std::string JsonList(const std::vector<ListedRun>& runs);
-
-// What came out of runs that are not running, by their numbers.
-struct KnownResult {
-  int64_t attempts = 0;  // that it was read from
-  std::string json;      // report::RunResultJson()
-};
-using KnownResults = std::map<int64_t, KnownResult>;
 
 // All runs, oldest first, each with its "result" (`known` spares reading it again). A running one
 // has "progress" (run_progress.h, or null) and "recent": the last attempts, as {"id", "condition",
@@ -92,7 +96,6 @@ class UiRuns {
   const std::string path_;
   std::vector<ListedRun> runs_;
   std::map<int64_t, std::string> told_;
-  KnownResults known_results_;
   std::string problem_;
   bool exists_ = false;
   int64_t opened_ = -1;

@@ -101,9 +101,8 @@ Response Tagged(const Request& request, const std::string& tag,
 
 // No runs yet is no error: the database may not be there before the first one.
 Result<std::vector<ListedRun>> RunsOf(UiDatabase& database) {
-  KnownResults known;
   Result<std::vector<ListedRun>> runs =
-      database.With([&](results::Store& store) { return ListOf(store, known); });
+      database.With([&](results::Store& store) { return ListOf(store, database.known_results()); });
   if (!runs.ok() && runs.error().code() == ErrorCode::kNotFound) return std::vector<ListedRun>();
   return runs;
 }

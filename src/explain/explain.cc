@@ -121,11 +121,14 @@ std::string_view WhatCan(Stage stage) {
 std::string BoundaryOf(const Profile& warm, const std::string& who) {
   const std::optional<Stage> stage = LargestStage(warm);
   if (!warm.ttft_ns || !stage) return "";
+  bool known = false;
   for (const std::string_view layer : {"page_cache", "model", "process"}) {
     const LayerView* const view = warm.Layer(layer);
     if (view == nullptr) continue;
     if (ColdWord(std::string(layer), *view)) return "";
+    known = true;
   }
+  if (!known) return "";  // nobody read whether anything was warm
   const double share = *warm.Stage(*stage) / *warm.ttft_ns;
   return who + " " + Ms(*warm.ttft_ns) + " with every layer of the server warm, " + Percent(share) +
          " of it " + std::string(StageWords(*stage)) + ". Keeping more warm cannot save that" +

@@ -157,6 +157,18 @@ TEST(Explanation, SaysWhenTheBoundaryIsReached) {
   EXPECT_EQ(cold->boundary, "");
 }
 
+TEST(Explanation, SaysNoBoundaryWhereNobodyReadWhetherAnythingWasWarm) {
+  std::vector<Attempt> attempts = MeasuredAttempts();
+  for (Attempt& attempt : attempts) {
+    attempt.state_before.clear();
+    attempt.state_at_send.clear();
+    attempt.state_after.clear();
+  }
+  const Result<AttemptExplanation> unread = ExplainAttempt(MeasuredRun(), attempts, 1, "");
+  ASSERT_TRUE(unread.ok()) << unread.error().message();
+  EXPECT_EQ(unread->boundary, "");
+}
+
 TEST(Explanation, OfAFailedAttemptTellsItsOutcomeAndItsLayers) {
   std::vector<Attempt> attempts = MeasuredAttempts();
   attempts[12].outcome = results::Outcome::kTimeout;

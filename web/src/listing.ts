@@ -17,7 +17,7 @@ export const COLUMNS: Column[] = [
   { key: "run", title: "run", definition: "Its number: rouse report NUMBER.", numeric: true, sort: (run) => run.run, text: (run) => String(run.run) },
   { key: "name", title: "name", definition: "The experiment's name, from its plan.", numeric: false, sort: (run) => run.name.toLowerCase(), text: (run) => run.name || "(no name)" },
   { key: "target", title: "server and model", definition: "What was measured: “builtin” is rouse's own server.", numeric: false, sort: (run) => targetWords(run).toLowerCase(), text: targetWords },
-  { key: "result", title: "first token", definition: "The median of the fastest condition, and of the slowest.", numeric: true, sort: (run) => run.result?.slowest_ns ?? Infinity, text: resultWords },
+  { key: "result", title: "first token", definition: "The median of the fastest condition, and of the slowest.", numeric: true, sort: (run) => run.result?.slowest_ns ?? Infinity, text: outcomeWords },
   { key: "started", title: "started", definition: "In your own time zone.", numeric: false, sort: (run) => run.started, text: (run) => startedWords(run.started, new Date()) },
   { key: "status", title: "status", definition: "complete, running, paused, interrupted or failed.", numeric: false, sort: (run) => run.status, text: (run) => spaced(run.status) },
   { key: "conditions", title: "conditions", definition: "How many states were measured.", numeric: true, sort: (run) => run.conditions, text: (run) => String(run.conditions) },
@@ -26,7 +26,7 @@ export const COLUMNS: Column[] = [
 ];
 
 /** "42 ms – 1.05 s"; "none came" where every median failed; nothing of a run that goes on. */
-export function resultWords(run: RunLine): string {
+export function outcomeWords(run: RunLine): string {
   const { result } = run;
   if (!result || result.conditions === 0) return "–";
   const { fastest_ns: fastest, slowest_ns: slowest } = result;

@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest";
 import { after, NOTHING, type RunLine } from "../src/feed";
 import { lastResults, progressWords, resultWords, roughly } from "../src/progress";
-import { countWords, fits, hashOf, NEWEST, resultWords as outcomeWords, shownRuns, startedWords, wishOf } from "../src/listing";
+import { countWords, fits, hashOf, NEWEST, outcomeWords, shownRuns, startedWords, wishOf } from "../src/listing";
 import { stateOf } from "../src/live";
 
 function run(number: number, change: Partial<RunLine> = {}): RunLine {
