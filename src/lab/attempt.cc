@@ -363,20 +363,15 @@ class Runner {
 
   // Steps 1 to 4; false when no request is to be sent (the outcome then says why).
   bool PrepareState() {
-    Result<Preparation> prepared = BringAboutPatiently();
-    if (!prepared.ok()) {
-      attempt_ = End(Outcome::kInterrupted, "interrupted while the state was set");
-      return false;
-    }
-    preparation_ = *std::move(prepared);
-    attempt_.state_before = preparation_.readings;
-    if (!preparation_.reached) {
-      const bool died = preparation_.target_died;
-      attempt_ = End(died ? Outcome::kTargetExited : Outcome::kStateNotReached, preparation_.why);
-      return false;
-    }
+    if (!SetState()) return false;
     if (context_.on_request) context_.on_request();
-    if (!WaitForQuiet(context_.states, kQuietLimitNs)) {
+    bool quiet = WaitForQuiet(context_.states, kQuietLimitNs);
+    if (const std::string arrived = PagesDisturbedSince(); !arrived.empty()) {
+      attempt_.warnings.push_back({"state_set_again", arrived});
+      if (!SetState()) return false;
+      quiet = WaitForQuiet(context_.states, kQuietLimitNs);
+    }
+    if (!quiet) {
       attempt_.warnings.push_back(
           {"not_quiet", "the server was still busy 2 s after its state had been set"});
     }
@@ -412,7 +407,33 @@ class Runner {
     return false;
   }
 
-  // Steps 1 and 2. What disturbs a state (another program drops the file's pages, or reads some)
+  // Steps 1 and 2; false when the attempt has ended with them.
+  bool SetState() {
+    Result<Preparation> prepared = BringAboutPatiently();
+    if (!prepared.ok()) {
+      attempt_ = End(Outcome::kInterrupted, "interrupted while the state was set");
+      return false;
+    }
+    preparation_ = *std::move(prepared);
+    attempt_.state_before = preparation_.readings;
+    if (preparation_.reached) return true;
+    const bool died = preparation_.target_died;
+    attempt_ = End(died ? Outcome::kTargetExited : Outcome::kStateNotReached, preparation_.why);
+    return false;
+  }
+
+  // Pages whose reading was under way when the state was proved arrive afterwards. "" when the
+  // file's pages are as they were set, or when it is the idle time's to tell.
+  std::string PagesDisturbedSince() {
+    const bool usual =
+        condition_.Value(Layer::kPageCache) == RowOf(Layer::kPageCache).default_value;
+    if (usual || scheduled_.prime || condition_.idle_ns.value_or(0) > 0) return "";
+    const results::LayerReadings now =
+        ReadWithoutContact(context_.states, condition_, preparation_);
+    return PagesNotReached(now) ? WhyNotReached(now) : "";
+  }
+
+  // What disturbs a state (another program drops the file's pages, or reads some)
   // mostly passes. Before an idle time there is no hurry: a night must not lose attempt after
   // attempt to a minute. Else only the file's pages are worth a second try: what else fails has
   // waited for its time limit. No request was sent yet, so nothing is chosen by its result.

@@ -4,10 +4,9 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <set>
-
-#include <algorithm>
 #include <cerrno>
+#include <functional>
+#include <set>
 
 #include "lab/fakes.h"
 #include "lab/timeline.h"
@@ -289,6 +288,29 @@ TEST(Attempt, SetsAStateAgainBeforeAnIdleTimeWhenSomebodyDisturbedIt) {
   const Attempt attempt = idle.Run("idle");
   EXPECT_EQ(attempt.outcome, Outcome::kOk) << attempt.outcome_detail;
   EXPECT_EQ(TimesSetAgain(attempt), 1);
+}
+
+// `arrive` runs between the proof of the cold state and the next reading of its pages.
+Attempt RunDisturbed(Bench& bench, const std::function<void()>& arrive) {
+  AttemptContext context = bench.Context();
+  context.states.send_primer = [&](const SendSetup& setup) { return SendPrimer(context, setup); };
+  context.on_request = arrive;
+  ScheduledAttempt scheduled{.block = 0, .position = 0, .condition = 0, .prime = false};
+  while (bench.plan.conditions.at(scheduled.condition).name != "page cache cold") {
+    ++scheduled.condition;
+  }
+  return RunAttempt(context, scheduled);
+}
+
+TEST(Attempt, SetsAStateAgainWhenPagesArriveAfterItWasProved) {
+  Bench bench(Ladder());
+  const Attempt attempt = RunDisturbed(bench, [&] { bench.page_cache.ratio = 0.02; });
+  EXPECT_EQ(attempt.outcome, Outcome::kOk) << attempt.outcome_detail;
+  EXPECT_EQ(TimesSetAgain(attempt), 1);
+  EXPECT_EQ(std::count(bench.log.begin(), bench.log.end(), "evict"), 2);
+  Bench undisturbed(Ladder());
+  EXPECT_EQ(TimesSetAgain(RunDisturbed(undisturbed, [] {})), 0);
+  EXPECT_EQ(std::count(undisturbed.log.begin(), undisturbed.log.end(), "evict"), 1);
 }
 
 TEST(Attempt, SetsAStateAgainOnceWithoutAnIdleTimeAndSaysSo) {
