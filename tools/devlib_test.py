@@ -289,7 +289,8 @@ def fuzz_entry(name: str, script: str) -> Path:
 def test_fuzzing_names_the_entry_that_broke_and_its_input(capsys):
     good = fuzz_entry("good", 'echo "$@" > "$0.args"; echo "Done 1000 runs in 20 second(s)"')
     fuzz_entry("bad", "echo '==1==ERROR: AddressSanitizer: heap-buffer-overflow on address 1'\n"
-               "echo 'artifact_prefix=x; Test unit written to /crashes/bad-crash-1'; exit 77")
+               "echo 'artifact_prefix=x; Test unit written to /crashes/bad-crash-1'\n"
+               "echo 'Base64: SFRUUA=='; exit 77")
     found = fuzz.entries(fuzz.directory())
     assert [path.name for path in found] == ["bad_fuzz", "good_fuzz"]
     told = report.Report(total=1)
@@ -298,6 +299,7 @@ def test_fuzzing_names_the_entry_that_broke_and_its_input(capsys):
     assert "1 of 2 fuzz entries broke" in said
     assert "bad_fuzz: ==1==ERROR: AddressSanitizer: heap-buffer-overflow" in said
     assert "input: /crashes/bad-crash-1" in said
+    assert "base64: SFRUUA==" in said
     arguments = good.with_name("good_fuzz.args").read_text()
     assert "-max_total_time=20" in arguments
     assert arguments.strip().endswith("good_seeds")

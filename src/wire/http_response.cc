@@ -30,7 +30,7 @@ class BeastParser final : public http::basic_parser<false> {
 
   HttpHead head;
   HttpSink* sink = nullptr;
-  std::uint64_t chunk_left_bytes = 0;
+  bool chunk_seen = false;
 
  private:
   void on_request_impl(http::verb /*method*/, BeastView /*method_text*/, BeastView /*target*/,
@@ -51,13 +51,12 @@ class BeastParser final : public http::basic_parser<false> {
     if (!body.empty()) sink->OnBody(View(body));
     return body.size();
   }
-  void on_chunk_header_impl(std::uint64_t size, BeastView /*extensions*/,
+  void on_chunk_header_impl(std::uint64_t /*size*/, BeastView /*extensions*/,
                             error_code& /*error*/) override {
-    chunk_left_bytes = size;
+    chunk_seen = true;
   }
-  std::size_t on_chunk_body_impl(std::uint64_t remaining, BeastView body,
+  std::size_t on_chunk_body_impl(std::uint64_t /*remaining*/, BeastView body,
                                  error_code& /*error*/) override {
-    chunk_left_bytes = remaining - body.size();
     if (!body.empty()) sink->OnBody(View(body));
     return body.size();
   }
@@ -195,10 +194,10 @@ void HttpResponseParser::Impl::ParseBody(std::string_view bytes, HttpSink& sink)
     bytes = pending;
   }
   while (!bytes.empty() && state == State::kBody) {
-    // An assertion in Beast wants all of "0\r\n\r\n" at once when it is the first chunk. No body
-    // byte can be in the bytes that wait here.
-    const bool may_be_last = parser->chunked() && parser->chunk_left_bytes == 0 && bytes[0] == '0';
-    if (may_be_last && bytes.size() < 5) break;
+    // An assertion in Beast wants all of "0\r\n\r\n" at once when it is the first chunk (a later
+    // one begins with the line end of the chunk before it).
+    const bool may_end_here = parser->chunked() && !parser->chunk_seen && bytes[0] == '0';
+    if (may_end_here && bytes.size() < 5) break;
     const size_t taken = Put(bytes);
     bytes.remove_prefix(taken);
     if (taken == 0) break;

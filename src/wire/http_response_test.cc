@@ -146,6 +146,10 @@ TEST(HttpResponseParser, RefusesBadFraming) {
   const std::string chunked = "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n";
   EXPECT_EQ(Parse(chunked + "zz\r\n", 1).state, State::kFailed);
   EXPECT_EQ(Parse(chunked + "2\r\nabX\r\n\r\n", 1).state, State::kFailed);
+  for (const size_t piece : {size_t{1}, size_t{3}, size_t{1000}}) {
+    // A chunk of another size than said: what follows looks like a last chunk, and is none.
+    EXPECT_EQ(Parse(chunked + "2\r\nab0\r\n\r", piece).state, State::kFailed) << piece;
+  }
   EXPECT_EQ(Parse(chunked + "ffffffffffffffffff\r\n", 1).state, State::kFailed);
   EXPECT_EQ(Parse("HTTP/1.1 200 OK\r\nContent-Length: -1\r\n\r\n", 1).state, State::kFailed);
   EXPECT_EQ(Parse("HTTP/1.1 200 OK\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\n", 1).state,

@@ -78,7 +78,15 @@ def run_one(entry: Path, seconds: int) -> tuple[int, str]:
     said = next((line for line in text.splitlines() if "ERROR:" in line or "runtime error" in line),
                 f"status {status}")
     return 0, (f"{entry.name}: {said.strip()[:160]}\n"
-               f"  input: {kept.group(1) if kept else 'none was kept'}\n  log:   {log}")
+               f"  input: {kept.group(1) if kept else 'none was kept'}\n  log:   {log}"
+               + in_base64(text))
+
+
+def in_base64(log: str) -> str:
+    """The input itself where libFuzzer printed it (a short one): enough to find the fault again when
+    nothing but the output of a machine is left."""
+    printed = re.search(r"^Base64: (\S+)$", log, re.MULTILINE)
+    return f"\n  base64: {printed.group(1)}" if printed else ""
 
 
 def run(step, found: list[Path], seconds: int) -> None:
