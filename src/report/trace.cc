@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <deque>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -27,26 +28,19 @@ double Us(int64_t ns) { return static_cast<double>(ns) / 1000.0; }
 
 // So that a viewer that adds it to the start, in its own floating point, gets no more than the end:
 // what begins there would else seem to overlap (speedscope then leaves spans open).
-double DurationUs(int64_t start_ns, int64_t end_ns) {
-  double duration = Us(end_ns) - Us(start_ns);
-  while (duration > 0 && Us(start_ns) + duration > Us(end_ns)) {
-    duration = std::nextafter(duration, 0.0);
-  }
+double DurationUs(double start_us, double end_us) {
+  double duration = end_us - start_us;
+  while (duration > 0 && start_us + duration > end_us) duration = std::nextafter(duration, 0.0);
   return duration;
 }
 
 class Writer {
  public:
   void Name(int64_t process, int row, const char* kind, const std::string& name) {
-    events_.push_back(
-        {{"ph", "M"}, {"pid", process}, {"tid", row}, {"name", kind}, {"args", {{"name", name}}}});
+    Add("M", process, row, kind)["args"] = {{"name", name}};
   }
   void SortIndex(int64_t process, int row, const char* kind, int64_t index) {
-    events_.push_back({{"ph", "M"},
-                       {"pid", process},
-                       {"tid", row},
-                       {"name", kind},
-                       {"args", {{"sort_index", index}}}});
+    Add("M", process, row, kind)["args"] = {{"sort_index", index}};
   }
   // A row of the process, with its name and its place.
   void Row(int64_t process, int row, const std::string& name) {
@@ -57,53 +51,64 @@ class Writer {
   void Span(int64_t process, int row, const std::string& name, int64_t start_ns, int64_t end_ns,
             Json arguments = Json::object()) {
     if (end_ns < start_ns) return Instant(process, row, name, start_ns);
-    events_.push_back({{"ph", "X"},
-                       {"pid", process},
-                       {"tid", row},
-                       {"name", name},
-                       {"ts", Us(start_ns)},
-                       {"dur", DurationUs(start_ns, end_ns)},
-                       {"args", std::move(arguments)}});
+    Add("X", process, row, name, start_ns, end_ns)["args"] = std::move(arguments);
   }
   void Instant(int64_t process, int row, const std::string& name, int64_t at_ns) {
-    events_.push_back({{"ph", "i"},
-                       {"pid", process},
-                       {"tid", row},
-                       {"name", name},
-                       {"ts", Us(at_ns)},
-                       {"s", "t"}});
+    Add("i", process, row, name, at_ns)["s"] = "t";
   }
   // A value that holds from here on.
   void Counter(int64_t process, const std::string& name, int64_t at_ns, double value) {
-    events_.push_back({{"ph", "C"},
-                       {"pid", process},
-                       {"tid", 0},
-                       {"name", name},
-                       {"ts", Us(at_ns)},
-                       {"args", {{"value", value}}}});
+    Add("C", process, 0, name, at_ns)["args"] = {{"value", value}};
   }
   // An arrow from what begins at `from_ns` on one row to what begins at `to_ns` on another.
   void Flow(int64_t process, const std::string& name, int from_row, int64_t from_ns, int to_row,
             int64_t to_ns) {
     const int64_t id = ++flows_;
-    const auto end = [&](const char* phase, int row, int64_t at_ns) {
-      Json event = {{"ph", phase},    {"id", id},   {"cat", "flow"},  {"name", name},
-                    {"pid", process}, {"tid", row}, {"ts", Us(at_ns)}};
-      if (phase[0] == 'f') event["bp"] = "e";
-      events_.push_back(std::move(event));
-    };
-    end("s", from_row, from_ns);
-    end("f", to_row, to_ns);
+    Json& from = Add("s", process, from_row, name, from_ns);
+    from["id"] = id;
+    from["cat"] = "flow";
+    Json& to = Add("f", process, to_row, name, to_ns);
+    to["id"] = id;
+    to["cat"] = "flow";
+    to["bp"] = "e";
   }
-  std::string Text() const {
+  // Puts the times in, now that the first is known: Perfetto drops what has a negative one, so the
+  // intended send is as many whole milliseconds after 0 as it takes.
+  std::string Text() {
+    constexpr double kMs = 1000.0;
+    const double send_us = std::ceil(std::abs(Us(first_ns_)) / kMs) * kMs;
+    Json events = Json::array();
+    for (Event& event : events_) {
+      if (event.start_ns) event.json["ts"] = Us(*event.start_ns) + send_us;
+      if (event.end_ns) {
+        event.json["dur"] = DurationUs(event.json["ts"], Us(*event.end_ns) + send_us);
+      }
+      events.push_back(std::move(event.json));
+    }
     const Json out = {{"displayTimeUnit", "ms"},
-                      {"otherData", {{"source", "rouse"}, {"time_0", "the intended send"}}},
-                      {"traceEvents", events_}};
+                      {"otherData", {{"source", "rouse"}, {"intended_send_us", send_us}}},
+                      {"traceEvents", std::move(events)}};
     return out.dump(-1, ' ', false, Json::error_handler_t::replace);
   }
 
  private:
-  Json events_ = Json::array();
+  struct Event {
+    Json json;
+    std::optional<int64_t> start_ns;
+    std::optional<int64_t> end_ns;
+  };
+
+  Json& Add(const char* phase, int64_t process, int row, const std::string& name,
+            std::optional<int64_t> start_ns = std::nullopt,
+            std::optional<int64_t> end_ns = std::nullopt) {
+    first_ns_ = std::min(first_ns_, start_ns.value_or(0));
+    events_.push_back(
+        {{{"ph", phase}, {"pid", process}, {"tid", row}, {"name", name}}, start_ns, end_ns});
+    return events_.back().json;
+  }
+
+  std::deque<Event> events_;  // what Add returns stays where it is
+  int64_t first_ns_ = 0;
   int64_t flows_ = 0;
 };
 
@@ -126,6 +131,7 @@ std::vector<NamedMark> MarksInOrder(const results::Marks& marks) {
 
 void WriteClient(const Attempt& attempt, int64_t process, Writer& writer) {
   writer.Row(process, kClientRow, "client");
+  writer.Instant(process, kClientRow, "intended_send", 0);
   int64_t last = attempt.marks.send_start.value_or(0);
   for (const NamedMark& mark : MarksInOrder(attempt.marks)) {
     if (!mark.at_ns) continue;

@@ -1,6 +1,7 @@
 // Attempts as a trace for a timeline viewer (the JSON of Chrome's trace events, which Perfetto and
 // about:tracing open): a process per attempt, with rows for the client's waits, the request's
-// segments and each background lane. Time 0 of each is its intended send.
+// segments and each background lane. Their intended sends are at one time, late enough that none has
+// a negative time ("otherData" says it).
 #pragma once
 
 #include <span>

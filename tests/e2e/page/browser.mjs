@@ -9,7 +9,7 @@ const require = createRequire(path.join(modules, "none.js"));
 const { chromium } = require("playwright-core");
 
 const FLAGS = ["--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run",
-  "--disable-background-networking", "--disable-component-update", "--disable-sync"];
+  "--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1", "--disable-background-networking", "--disable-component-update", "--disable-sync"];
 
 export function launch(userData) {
   return chromium.launchPersistentContext(userData, {

@@ -1,7 +1,8 @@
 // steer.mjs USER_DATA: a browser that is steered line by line. Each line of stdin is a JSON object
 // {"do": ...}, each answer one line of JSON: {"ok": value} or {"error": text}.
 //
-//   open {url, width, height, theme}    a page in place of the one before
+//   open {url, width, height, theme, drawn}    a page in place of the one before; drawn: false for
+//                                       one that doesn't say when it is drawn
 //   size {width, height}, theme {theme}
 //   eval {code}                         its value, as JSON
 //   wait {code, timeout}                until it is true
@@ -18,7 +19,7 @@ let page = null;
 let told = [];
 
 const actions = {
-  async open({ url, width = 1280, height = 900, theme = "light" }) {
+  async open({ url, width = 1280, height = 900, theme = "light", drawn = true }) {
     await page?.close();
     told = [];
     page = await context.newPage();
@@ -29,7 +30,7 @@ const actions = {
     await page.setViewportSize({ width, height });
     await page.emulateMedia({ colorScheme: theme });
     const answer = await page.goto(url);
-    await page.waitForFunction(() => document.documentElement.dataset.ready === "yes" && document.documentElement.dataset.drawn !== "some", null, { timeout: 30_000, polling: 50 });
+    if (drawn) await page.waitForFunction(() => document.documentElement.dataset.ready === "yes" && document.documentElement.dataset.drawn !== "some", null, { timeout: 30_000, polling: 50 });
     return answer.status();
   },
   async size({ width, height = 900 }) { await page.setViewportSize({ width, height }); await page.waitForTimeout(200); },
