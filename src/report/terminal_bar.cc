@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
 #include <optional>
 #include <string_view>
 
@@ -88,6 +89,40 @@ std::string BarCells(const StageMeans& means, int length, int width) {
     }
   }
   cells.append(static_cast<size_t>(width) - cells.size(), ' ');
+  return cells;
+}
+
+double UnbrokenLimit(std::vector<double> lengths) {
+  std::erase_if(lengths, [](double length) { return length <= 0; });
+  if (lengths.empty()) return 0;
+  std::sort(lengths.begin(), lengths.end(), std::greater<>());
+  const bool broken = lengths.size() >= kBreakFromBars && lengths[0] > kBreakAbove * lengths[1];
+  return broken ? lengths[1] : lengths[0];
+}
+
+std::string BrokenCells(const StageMeans& means, double cell_ns, int width) {
+  // The longest stage gives way, then the next as well: all are at most `most` long, and together
+  // as long as the bar.
+  std::vector<double> sorted;
+  for (const double mean : means) sorted.push_back(mean / cell_ns);
+  std::sort(sorted.begin(), sorted.end());
+  double left = width;
+  double most = 0;
+  for (size_t i = 0; i < sorted.size(); ++i) {
+    most = left / static_cast<double>(sorted.size() - i);
+    if (sorted[i] > most) break;
+    left -= sorted[i];
+  }
+  StageMeans drawn{};
+  for (size_t i = 0; i < means.size(); ++i) drawn[i] = std::min(means[i] / cell_ns, most);
+  std::string cells = BarCells(drawn, width, width);
+  for (size_t i = 0; i < means.size(); ++i) {
+    if (means[i] / cell_ns <= most) continue;
+    const size_t last = cells.rfind(kLooks[i].letter);
+    if (last == std::string::npos || last < kBreakMark.size()) continue;
+    // Before its last cell, so that one sees that it goes on.
+    cells.replace(last - kBreakMark.size(), kBreakMark.size(), kBreakMark);
+  }
   return cells;
 }
 

@@ -6,6 +6,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "results/attempt.h"
@@ -21,12 +22,25 @@ char StageLetter(results::Stage stage);
 using StageMeans = std::array<double, results::kStageCount>;
 std::optional<StageMeans> MeanStages(std::span<const results::Attempt* const> attempts);
 
+// Where the scale of several bars ends, so that one far longer than the others does not flatten
+// them: the longest that is drawn in full. Of at least `kBreakFromBars` the longest is broken
+// (BrokenCells) when it is more than `kBreakAbove` times the next. The page has the same rule
+// (web/src/tracks.ts).
+inline constexpr size_t kBreakFromBars = 4;
+inline constexpr double kBreakAbove = 3;
+double UnbrokenLimit(std::vector<double> lengths);
+
 // The cells of a bar: `length` of `width` cells are filled, shared out by the largest remainder, in
 // the order in which a start passes through the stages; a stage with a share of at least half a
 // cell gets one. The rest is blank.
 std::string BarCells(const StageMeans& means, int length, int width);
 
-// The same with each run of a letter on its stage's colour.
+// The cells of a bar that is longer than its `width`, of which each cell is `cell_ns`: what is
+// short keeps its length, and each stage that is cut has "//" where its rest is left out.
+std::string BrokenCells(const StageMeans& means, double cell_ns, int width);
+inline constexpr std::string_view kBreakMark = "//";
+
+// The same with each run of a letter on its stage's colour, other marks plain.
 std::string ColoredCells(const std::string& cells);
 
 // "  s process start  w weights\n": the stages whose letters stand in `bars`, in lines that are not

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
-#include <functional>
+#include <numeric>
 
 #include "base/check.h"
 
@@ -14,20 +14,6 @@ constexpr int kNameColumnsMin = 9;
 constexpr int kNameColumnsMax = 20;
 constexpr int kBarColumnsMin = 8;
 constexpr double kTooLargeForUnit = 99999.5;
-// Of at least so many bars one is cut off when it is more than so many times the next shorter one,
-// or it would flatten the others; web/src/tracks.ts has the same two.
-constexpr size_t kCutFromBars = 4;
-constexpr double kCutAbove = 3;
-constexpr std::string_view kCutMark = "//";
-
-// What a whole bar stands for: the longest, or the second longest where the longest is cut off.
-double BarScale(std::vector<double> medians) {
-  std::erase_if(medians, [](double median) { return median <= 0; });
-  std::sort(medians.begin(), medians.end(), std::greater<>());
-  if (medians.empty()) return 0;
-  const bool cut = medians.size() >= kCutFromBars && medians[0] > kCutAbove * medians[1];
-  return cut ? medians[1] : medians[0];
-}
 
 std::string Number(const stats::Estimate& estimate, const TimeUnit& unit) {
   switch (estimate.kind) {
@@ -73,6 +59,7 @@ ConditionTable::ConditionTable(std::span<const ConditionAttempts> conditions,
     : options_(options) {
   const results::Metric* const ttft = results::FindMetric("ttft");
   CHECK(ttft != nullptr);
+  std::vector<double> medians;
   for (const ConditionAttempts& condition : conditions) {
     MetricSample sample = SampleOf(condition, *ttft);
     Row row;
@@ -81,15 +68,14 @@ ConditionTable::ConditionTable(std::span<const ConditionAttempts> conditions,
     row.failed = sample.sample.failures;
     row.summary = stats::Summarize(sample.sample);
     row.stages = MeanStages(condition.attempts);
-    largest_ns_ = std::max(largest_ns_, row.summary.median.value.Value().value_or(0));
+    if (const auto median = row.summary.median.value.Value()) medians.push_back(*median);
     longest_ns_ = std::max(
         longest_ns_, row.summary.max.Value().value_or(sample.sample.longest_wait.value_or(0)));
     row.values = std::move(sample.values);
     rows_.push_back(std::move(row));
   }
-  std::vector<double> medians;
-  for (const Row& row : rows_) medians.push_back(row.summary.median.value.Value().value_or(0));
-  scale_ns_ = BarScale(std::move(medians));
+  for (const double median : medians) largest_ns_ = std::max(largest_ns_, median);
+  scale_ns_ = UnbrokenLimit(std::move(medians));
   // By what succeeded: one timeout must not round all else to nothing.
   unit_ = UnitFor(largest_ns_ > 0 ? largest_ns_ : longest_ns_);
 }
@@ -100,10 +86,9 @@ std::string ConditionTable::Render() {
   std::string out = Heading();
   for (size_t i = 0; i < rows_.size(); ++i) out += Line(i);
   out += Legend(bars_, options_.columns, options_.color);
-  const bool cut = std::any_of(bars_.begin(), bars_.end(), [](const std::string& bar) {
-    return bar.find(kCutMark) != std::string::npos;
-  });
-  if (cut) out += "  " + std::string(kCutMark) + " cut off: longer than the scale\n";
+  if (bar_width_ > 0 && scale_ns_ < largest_ns_) {
+    out += WrapText(BreakWords(), {.columns = options_.columns, .indent = 2, .hanging = 5});
+  }
   return out;
 }
 
@@ -148,6 +133,7 @@ void ConditionTable::Measure() {
   name_width_ = std::max(kNameColumnsMin, std::min(name_width_, options_.columns - used));
   bar_width_ = options_.columns - used - name_width_ - 4;
   if (bar_width_ < kBarColumnsMin || shown_cells_ < kCellCount) bar_width_ = 0;
+  scale_width_ = scale_ns_ < largest_ns_ ? bar_width_ - bar_width_ / 5 : bar_width_;
 }
 
 std::string ConditionTable::Fitted(std::string_view name) const {
@@ -162,9 +148,9 @@ std::string ConditionTable::Heading() const {
     const std::string head = i == 2 && widths_[i] >= 13 ? "95 % interval" : std::string(kHeads[i]);
     out += "  " + PadLeft(head, widths_[i]);
   }
-  if (bar_width_ > 0 && scale_ns_ > 0) {
+  if (bar_width_ > 0 && largest_ns_ > 0) {
     const std::string end = NumberIn(scale_ns_, unit_) + " " + std::string(unit_.name);
-    out += "   0" + PadLeft(end, bar_width_ - 1);
+    out += "   0" + PadLeft(end, scale_width_ - 1);
   }
   return out + "\n";
 }
@@ -173,19 +159,46 @@ std::string ConditionTable::Line(size_t index) {
   const Row& row = rows_[index];
   std::string out = Fitted(row.name);
   for (size_t i = 0; i < shown_cells_; ++i) out += "  " + PadLeft(cells_[index][i], widths_[i]);
-  const std::optional<double> median = row.summary.median.value.Value();
-  if (bar_width_ == 0 || scale_ns_ <= 0) return out + "\n";
-  std::string cells(static_cast<size_t>(bar_width_), ' ');
-  if (row.stages && median) {
-    const double share = std::min(1.0, *median / scale_ns_);
-    const int length = std::max(1, static_cast<int>(std::lround(share * bar_width_)));
-    cells = BarCells(*row.stages, length, bar_width_);
-    if (*median > scale_ns_) cells.replace(cells.size() - 4, kCutMark.size(), kCutMark);
-  }
+  if (bar_width_ == 0 || largest_ns_ <= 0) return out + "\n";
+  const std::string cells = BarOf(row);
   bars_.push_back(cells);
   const std::string left = options_.unicode ? "\u2595" : "|";
   const std::string right = options_.unicode ? "\u258f" : "|";
   return out + "  " + left + (options_.color ? ColoredCells(cells) : cells) + right + "\n";
+}
+
+std::string ConditionTable::BarOf(const Row& row) const {
+  const std::optional<double> median = row.summary.median.value.Value();
+  if (!row.stages || !median) return std::string(static_cast<size_t>(bar_width_), ' ');
+  if (*median <= scale_ns_) {
+    const auto length = static_cast<int>(std::lround(*median / scale_ns_ * scale_width_));
+    return BarCells(*row.stages, std::max(1, length), bar_width_);
+  }
+  // The bar is as long as the median, and shared out as the mean attempt is.
+  const double total = std::accumulate(row.stages->begin(), row.stages->end(), 0.0);
+  return BrokenCells(*row.stages, scale_ns_ / scale_width_ * (total / *median), bar_width_);
+}
+
+// "// broken, ...: "long prompt" takes 5120 ms, 19 times "page cache cold"."
+std::string ConditionTable::BreakWords() const {
+  const auto longest = std::find_if(rows_.begin(), rows_.end(), [&](const Row& row) {
+    return row.summary.median.value.Value() == scale_ns_;
+  });
+  CHECK(longest != rows_.end());
+  std::string broken;
+  for (const Row& row : rows_) {
+    const double median = row.summary.median.value.Value().value_or(0);
+    if (median <= scale_ns_) continue;
+    std::array<char, 32> times{};
+    std::snprintf(times.data(), times.size(), median < 10 * scale_ns_ ? "%.1f" : "%.0f",
+                  median / scale_ns_);
+    broken += broken.empty() ? "" : "; ";
+    broken += "\"" + FitText(row.name, kNameColumnsMax) + "\" takes " + NumberIn(median, unit_) +
+              " " + std::string(unit_.name) + ", " + times.data() + " times \"" +
+              FitText(longest->name, kNameColumnsMax) + "\"";
+  }
+  return std::string(kBreakMark) + " broken, since the scale is made for the others: " + broken +
+         ".";
 }
 
 std::string ConditionTable::RenderOrder() const {

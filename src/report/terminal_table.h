@@ -59,6 +59,8 @@ class ConditionTable {
   void Measure();
   std::string Heading() const;
   std::string Line(size_t index);
+  std::string BarOf(const Row& row) const;
+  std::string BreakWords() const;
   std::string Fitted(std::string_view name) const;
 
   const TerminalOptions& options_;
@@ -69,8 +71,9 @@ class ConditionTable {
   size_t shown_cells_ = kCellCount;
   int name_width_ = 0;
   int bar_width_ = 0;
-  double largest_ns_ = 0;
-  double scale_ns_ = 0;  // the length of a whole bar
+  int scale_width_ = 0;    // cells of the bar up to `scale_ns_`; the rest is for broken ones
+  double largest_ns_ = 0;  // median
+  double scale_ns_ = 0;    // longest median that is drawn in full
   double longest_ns_ = 0;
   TimeUnit unit_{1e6, "ms"};
 };

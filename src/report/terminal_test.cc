@@ -182,6 +182,36 @@ Saved as run 1. Next:
   ExpectFits(text, 80);
 }
 
+TEST(RenderRun, BreaksABarThatWouldFlattenTheOthersAndSaysSo) {
+  results::Run run = QuickRun();
+  run.conditions.push_back(Row("long prompt", "warm", "prompt_tokens", {}));
+  std::vector<Attempt> attempts = QuickAttempts(6);
+  for (int64_t b = 0; b < 6; ++b) {
+    attempts.push_back(Ok("long prompt", b,
+                          {{Stage::kTokenize, 50 * kMs},
+                           {Stage::kPrefill, 5000 * kMs},
+                           {Stage::kFirstDecode, 40 * kMs}}));
+  }
+  const std::string text = RenderRun(run, attempts, {});
+  const size_t begin = text.find("\nms  ");
+  EXPECT_EQ(text.substr(begin + 1, text.find("\n\n", begin) - begin),
+            R"(ms               n  median      95 % int    max   0               264.2 ms
+warm             6   72.25  71.00..73.50  73.50  |ppppppp                      |
+prefix hit       6   24.25  23.00..25.50  25.50  |pp                           |
+model unloaded   6   93.25  92.00..94.50  94.50  |wppppppp                     |
+process new      6   175.2  174.0..176.5  176.5  |sstttttttppppppp             |
+page cache cold  6   264.2  263.0..265.5  265.5  |sswwwwwwwwwttttttppppppp     |
+long prompt      6    5090    5090..5090   5090  |ttttpppppppppppppppppp//pdddd|
+  s process start  w weights  t tokenizer  p prefill  d first decode
+  // broken, since the scale is made for the others: "long prompt" takes
+     5090 ms, 19 times "page cache cold".
+)");
+  ExpectFits(text, 80);
+  // In colour the mark stays plain, so that it is a gap.
+  EXPECT_THAT(RenderRun(run, attempts, {.color = true}), HasSubstr("\x1b[0m//\x1b["));
+  EXPECT_THAT(RenderRun(QuickRun(), QuickAttempts(6), {}), Not(HasSubstr("//")));
+}
+
 TEST(RenderRun, SaysThatOneAttemptHasNoInterval) {
   const std::string text = RenderRun(QuickRun(), QuickAttempts(1), {});
   EXPECT_THAT(text, HasSubstr("A 95 % interval of the median needs 6 attempts."));
@@ -331,21 +361,6 @@ TEST(RenderRun, NamesTheConditionsWhereOneLayerIsLostTwice) {
   EXPECT_THAT(text, HasSubstr("\n  model asleep    +21.00"));
   EXPECT_THAT(text, HasSubstr("\n  page cache      +89.00"));
   EXPECT_THAT(text, Not(HasSubstr("loaded model")));
-}
-
-TEST(RenderRun, CutsOneBarThatWouldFlattenTheOthersAndSaysSo) {
-  std::vector<Attempt> attempts = QuickAttempts(6);
-  for (Attempt& attempt : attempts) {
-    if (attempt.condition != "page cache cold") continue;
-    attempt.ttft_ns = *attempt.ttft_ns + 9000 * kMs;
-    attempt.stages[static_cast<size_t>(Stage::kPrefill)].ns = *attempt.ttft_ns;
-  }
-  const std::string text = RenderRun(QuickRun(), attempts, {});
-  EXPECT_THAT(text, HasSubstr("175.2 ms\n"));  // the scale's end: the second longest
-  EXPECT_THAT(text, HasSubstr("pp//pp|\n"));
-  EXPECT_THAT(text, HasSubstr("  // cut off: longer than the scale\n"));
-  ExpectFits(text, 80);
-  EXPECT_THAT(RenderRun(QuickRun(), QuickAttempts(6), {}), Not(HasSubstr("//")));
 }
 
 TEST(RenderRun, ShowsTheOrderOfTheAttemptsInDetail) {
@@ -513,6 +528,27 @@ TEST(BarCells, SharesItsCellsByTheLargestRemainder) {
   EXPECT_EQ(BarCells(means, 10, 10), "wwwppppppp");
   EXPECT_EQ(BarCells(means, 1, 3), "p  ");
   EXPECT_EQ(BarCells({}, 5, 5), "     ");
+}
+
+TEST(BarCells, OfABrokenBarKeepTheLengthOfWhatIsShort) {
+  StageMeans means{};
+  means[static_cast<size_t>(Stage::kProcessStart)] = 2e6;
+  means[static_cast<size_t>(Stage::kWeights)] = 300e6;
+  means[static_cast<size_t>(Stage::kPrefill)] = 500e6;
+  means[static_cast<size_t>(Stage::kFirstDecode)] = 4e6;
+  EXPECT_EQ(BrokenCells(means, 1e6, 24), "sswwwwww//wpppppp//pdddd");
+  means[static_cast<size_t>(Stage::kWeights)] = 3e6;
+  EXPECT_EQ(BrokenCells(means, 1e6, 24), "sswwwpppppppppppp//pdddd");
+}
+
+TEST(UnbrokenLimit, IsTheLongestUnlessThatWouldFlattenTheOthers) {
+  // As web/test/answer.test.ts has them.
+  EXPECT_EQ(UnbrokenLimit({700, 720, 1500, 5600}), 1500);
+  EXPECT_EQ(UnbrokenLimit({700, 720, 1500, 4500}), 4500);
+  EXPECT_EQ(UnbrokenLimit({380, 749, 3340, 7790}), 7790);  // a series
+  EXPECT_EQ(UnbrokenLimit({10, 5600}), 5600);
+  EXPECT_EQ(UnbrokenLimit({0, 0, 10, 5600}), 5600);  // what failed has no bar
+  EXPECT_EQ(UnbrokenLimit({}), 0);
 }
 
 TEST(Legend, NamesOnlyTheStagesThatAreShown) {

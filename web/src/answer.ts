@@ -176,7 +176,7 @@ export function answerOf(report: Report, explanation: Explanation | null, words:
   }
   const warmName = explanation?.warm.condition;
   const warmest = warmName ? medianOf(report.conditions, warmName) : undefined;
-  if (explanation?.boundary && warmest !== undefined) details.push(explanation.boundary);
+  if (explanation?.boundary && warmest !== undefined) details.push(explanation.boundary.replaceAll(/"([^"]*)"/g, "“$1”"));
   return { headline, costs, details };
 }
 

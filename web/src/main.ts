@@ -18,7 +18,7 @@ import { Live, stateOf } from "./live";
 import { AttemptTable, newTableState, type TableState } from "./table";
 import { themeButton } from "./theme";
 import { verification } from "./verification";
-import { conditionBars, GRADES, ladder, ladderTitle, losesLayers } from "./tracks";
+import { brokenSteps, brokenWords, conditionBars, GRADES, ladder, ladderSteps, ladderTitle, losesLayers } from "./tracks";
 
 function marked(text: string): (string | Node)[] {
   return unbroken(text).split("**").map((part, index) => (index % 2 === 1 ? h("strong", {}, part) : part));
@@ -126,11 +126,11 @@ function runPage(page: RunPage, define: Definitions, view: View, origin: Origin)
   if (report.verification) sections.push({ id: "verification", title: "Verification", content: [verification(report.verification)] });
   if (some) {
     sections.push({ id: "conditions", short: "Conditions", title: "What the first token waited for", content: [h("figure", {}, h("figcaption", {},
-      "Median ", term("time to first token", define.text("ttft_ns")), ` of each condition${losesLayers(contrasts) ? ", warmest first," : ","} and what its median attempt was spent on. Look for the colour that grows from one row to the next. The line below a bar is the 95 % interval of the median.`),
+      "Median ", term("time to first token", define.text("ttft_ns")), ` of each condition${losesLayers(contrasts) ? ", warmest first," : ","} and what its median attempt was spent on. Look for the colour that grows from one row to the next. The line below a bar is the 95 % interval of the median.${brokenWords(conditions)}`),
       conditionBars(conditions, page.stages, define))] });
     if (steps) sections.push({ id: "ladder", short: "Costs", title: ladderTitle(contrasts), content: [h("figure", {}, h("figcaption", {},
       `${losesLayers(contrasts) ? "One layer is lost" : "One thing is changed"} at a time: each bar begins where the median of its base ends and is as long as the paired `, term("shift", "Hodges-Lehmann estimate of how much later the first token comes, with its interval (docs/statistics.md)"),
-      ". Its colour is the stage that holds most of it. Look for the longest full bar; hatched ones may be chance."), steps)] });
+      `. Its colour is the stage that holds most of it. Look for the longest full bar; hatched ones may be chance.${brokenSteps(ladderSteps(conditions, contrasts))}`), steps)] });
     sections.push(...findings(report));
     sections.push(picture(idlePicture(data)), picture(ecdfPicture(data)), picture(orderPicture(data)), picture(stagesPicture(data)));
     if (countersOf(data).length > 0) sections.push(countersSection(data));

@@ -5,7 +5,7 @@ import { h, place, unbroken } from "./dom";
 import { duration, list, quantity, range, signed, tick, words as spaced } from "./format";
 import { inkOn, STAGE_GLOSS, stageColor } from "./looks";
 import { number, term, type Definitions } from "./define";
-import { atLeast, inUnit, numberOf, type Comparison, type Condition, type Contrast, type Interval, type StageLook } from "./data";
+import { atLeast, inUnit, numberOf, type Comparison, type Condition, type Contrast, type Interval, type StageLook, type Value } from "./data";
 import { gradeOf, isNamed, isSure, ladderOrder, type Grade } from "./answer";
 
 /** Round steps for an axis from 0 to `max`. */
@@ -22,17 +22,18 @@ export function ticks(low: number, high: number, wanted = 4): number[] {
 
 const share = (value: number, low: number, high: number): string => `${(100 * (value - low)) / (high - low)}%`;
 
-function axis(low: number, high: number, unit: string): HTMLElement {
+/** Ticks from `low` to `high` on a track that ends at `end`. */
+function axis(low: number, high: number, unit: string, end = high): HTMLElement {
   const marks = ticks(low, high).map((at) => {
     const mark = h("span", { class: "tick" }, h("span", {}, tick(at, (value) => quantity(value, unit))));
-    return place(mark, { left: share(at, low, high) });
+    return place(mark, { left: share(at, low, end) });
   });
   return h("div", { class: "row axis", "aria-hidden": "true" }, h("div", { class: "row-name" }),
     h("div", { class: "track" }, marks), h("div", { class: "row-value" }));
 }
 
-function gridLines(low: number, high: number): HTMLElement[] {
-  return ticks(low, high).map((at) => place(h("span", { class: at === 0 ? "grid zero" : "grid" }), { left: share(at, low, high) }));
+function gridLines(low: number, high: number, end = high): HTMLElement[] {
+  return ticks(low, high).map((at) => place(h("span", { class: at === 0 ? "grid zero" : "grid" }), { left: share(at, low, end) }));
 }
 
 function whisker(low: number | null, high: number | null, from: number, to: number): HTMLElement | null {
@@ -65,81 +66,105 @@ export function stageLegend(stages: StageLook[], used: Set<string>, define: Defi
     short.length ? h("li", { class: "short" }, h("small", {}, `too short to see: ${short.map((stage) => stage.words).join(", ")}`)) : null);
 }
 
-/** Of at least so many bars one is cut off when it is more than so many times the next shorter one;
-    report/terminal_table.cc has the same two. */
-const CUT_FROM_BARS = 4;
-const CUT_ABOVE = 3;
+/** Of at least so many bars the longest is broken when it is more than so many times the next;
+ * src/report/terminal_bar.h has the same two. */
+const BREAK_FROM_BARS = 4;
+const BREAK_ABOVE = 3;
+/** The part of a track that only broken bars reach. */
+const BEYOND = 0.16;
 
-/** The length from which on bars are cut off, so that one long one does not flatten the others:
-    that of the second longest. Infinity: none is cut. */
-export function cutAbove(lengths: number[]): number {
+/** The longest that is drawn in full, so that one far longer than the others does not flatten them. */
+export function unbrokenLimit(lengths: number[]): number {
   const sorted = lengths.filter((each) => each > 0).sort((a, b) => b - a);
-  const [first, second] = sorted;
-  return sorted.length >= CUT_FROM_BARS && first! > CUT_ABOVE * second! ? second! : Infinity;
+  const [first = 0, second = 0] = sorted;
+  return sorted.length >= BREAK_FROM_BARS && first > BREAK_ABOVE * second ? second : first;
 }
 
-/** Marks the end of what is longer than the axis; its number stands beside it. */
-function breakMark(): HTMLElement {
-  return h("span", { class: "cut", "aria-hidden": "true" });
-}
-
-function cutWords(names: string[], scale: number, unit: string): HTMLElement | null {
-  if (names.length === 0) return null;
-  return h("p", { class: "cut-words" }, h("span", { class: "cut sample", "aria-hidden": "true" }),
-    ` ${list(names.map((name) => `“${name}”`))} ${names.length === 1 ? "is" : "are"} longer than this axis, which ends at ${quantity(scale, unit)} so that the others can be compared.`);
-}
-
-const mediansOf = (conditions: Condition[]): number[] => conditions.map(({ ttft_ns }) => numberOf(ttft_ns.median) ?? 0);
-
-/** Half again as far as the longest median that is not cut, so that one wide interval does not
-    flatten all bars. */
-export function barScale(conditions: Condition[]): number {
-  let [median, top] = [0, 0];
-  const cut = cutAbove(mediansOf(conditions));
-  for (const { ttft_ns } of conditions) {
-    if ((numberOf(ttft_ns.median) ?? 0) > cut) continue;
-    const value = numberOf(ttft_ns.median) ?? 0;
-    median = Math.max(median, value);
-    top = Math.max(top, value, numberOf(ttft_ns.median_ci?.[1]) ?? 0);
+/** What of each length is drawn when all together may be `room` long: the longest give way, so
+ * that what is short keeps its length. */
+export function cutTo(lengths: number[], room: number): number[] {
+  let [left, most] = [room, 0];
+  const sorted = [...lengths].sort((a, b) => a - b);
+  for (const [at, length] of sorted.entries()) {
+    most = left / (sorted.length - at);
+    if (length > most) break;
+    left -= length;
   }
-  return Math.min(top, median * 1.5) || 1;
+  return lengths.map((length) => Math.min(length, most));
+}
+
+export interface BarScale {
+  axis: number; // where the ticks end
+  end: number; // where the track ends: the same, unless bars are broken
+  full: number; // longer medians are broken
+}
+
+/** Half again as far as the longest full median, so that one wide interval does not flatten all bars. */
+export function barScale(conditions: Condition[]): BarScale {
+  const medians = conditions.flatMap(({ ttft_ns }) => numberOf(ttft_ns.median) ?? []);
+  const full = unbrokenLimit(medians);
+  let top = full;
+  for (const { ttft_ns } of conditions) {
+    if ((numberOf(ttft_ns.median) ?? 0) <= full) top = Math.max(top, numberOf(ttft_ns.median_ci?.[1]) ?? 0);
+  }
+  const axis = Math.min(top, full * 1.5) || 1;
+  return { axis, end: medians.some((median) => median > full) ? axis / (1 - BEYOND) : axis, full };
+}
+
+/** "12.3" or "123": how many times as long. */
+export function times(ratio: number): string {
+  return ratio < 10 ? ratio.toFixed(1) : String(Math.round(ratio));
+}
+
+/** What the caption says of broken bars; "" when there are none. */
+export function brokenWords(conditions: Condition[]): string {
+  const { full } = barScale(conditions);
+  const broken = conditions.flatMap((each) => { const median = numberOf(each.ttft_ns.median) ?? 0; return median > full ? { name: each.name, median } : []; });
+  const longest = conditions.find((each) => numberOf(each.ttft_ns.median) === full);
+  if (broken.length === 0 || !longest) return "";
+  const told = broken.map(({ name, median }) => `“${name}” takes ${duration(median)}, ${times(median / full)} times “${longest.name}”`);
+  return ` The scale is made for the others, and a bar with a gap (//) is broken there: ${list(told)}.`;
+}
+
+function stageBar(stages: StageLook[], typical: Record<string, Value>, median: number, scale: BarScale, define: Definitions, see: (stage: string, ns: number, drawn: number) => void): HTMLElement {
+  const broken = median > scale.full;
+  const spent = stages.flatMap((stage) => { const ns = typical[stage.name]; return ns !== null && ns !== undefined && ns > 0 ? { stage, ns } : []; });
+  const drawn = broken ? cutTo(spent.map(({ ns }) => ns), scale.end) : spent.map(({ ns }) => ns);
+  return place(h("div", { class: broken ? "stack broken" : "stack" }, spent.map(({ stage, ns }, at) => {
+    const length = drawn[at]!;
+    const cut = length < ns;
+    see(stage.name, ns, length);
+    const color = stageColor(stage.name);
+    return place(
+      h("div", { class: `segment stage-${stage.name}${cut ? " cut" : ""}`, "data-stage": stage.name, "data-ns": ns,
+        "data-def": `${duration(ns)}, ${Math.round((100 * ns) / median)} % of the median attempt. ${cut ? `Broken at the gap: it is ${times(ns / length)} times as long as it is drawn. ` : ""}${define.text(`stage_${stage.name}_ns`)}` },
+        h("span", {}, h("b", {}, stage.letter), h("i", {}, ` ${duration(ns)}`)), cut ? h("em", { class: "cut-mark" }) : null),
+      { flex: `${length} ${length} 0`, backgroundColor: color, color: inkOn(color) });
+  })), { width: share(broken ? scale.end : median, 0, scale.end) });
 }
 
 export function conditionBars(conditions: Condition[], stages: StageLook[], define: Definitions): HTMLElement {
   const scale = barScale(conditions);
-  const cut: string[] = [];
   const used = new Set<string>();
   const short = new Set<string>();
   const rows = conditions.map((condition) => {
     const { ttft_ns: summary, median_attempt: typical } = condition;
     const median = numberOf(summary.median);
-    const track = h("div", { class: "track" }, gridLines(0, scale));
+    const track = h("div", { class: "track" }, gridLines(0, scale.axis, scale.end));
     const told: string[] = [];
+    const words = new Map(stages.map((stage) => [stage.name, stage.words]));
     if (median !== undefined && typical) {
-      const bar = place(h("div", { class: "stack" }), { width: share(Math.min(median, scale), 0, scale) });
-      for (const stage of stages) {
-        const ns = typical.stages_ns[stage.name];
-        if (ns === null || ns === undefined || ns <= 0) continue;
+      track.append(stageBar(stages, typical.stages_ns, median, scale, define, (stage, ns, drawn) => {
         // Half a percent of the axis is about two pixels.
-        (ns >= 0.005 * scale ? used : short).add(stage.name);
-        told.push(`${stage.words} ${duration(ns)}`);
-        const color = stageColor(stage.name);
-        bar.append(place(
-          h("div", { class: `segment stage-${stage.name}`, "data-stage": stage.name, "data-ns": ns,
-            "data-def": `${duration(ns)}, ${Math.round((100 * ns) / median)} % of the median attempt. ${define.text(`stage_${stage.name}_ns`)}` },
-          h("span", {}, h("b", {}, stage.letter), h("i", {}, ` ${duration(ns)}`))),
-          { flex: `${ns} ${ns} 0`, backgroundColor: color, color: inkOn(color) }));
-      }
-      track.append(bar);
-      if (median > scale) {
-        cut.push(condition.name);
-        track.append(breakMark());
-      }
+        (drawn >= 0.005 * scale.end ? used : short).add(stage);
+        told.push(`${words.get(stage)} ${duration(ns)}`);
+      }));
     } else if (summary.n > 0) {
       track.append(h("div", { class: "stack failed" }, h("div", { class: "segment" }, h("span", {}, "✕ the median attempt failed"))));
     }
     const interval = summary.median_ci;
-    const ci = interval && (median ?? 0) <= scale && whisker(numberOf(interval[0]) ?? null, numberOf(interval[1]) ?? null, 0, scale);
+    // Of a broken bar the interval lies where the scale does not reach; it stands beside it in words.
+    const ci = interval && (median ?? 0) <= scale.full && whisker(numberOf(interval[0]) ?? null, numberOf(interval[1]) ?? null, 0, scale.end);
     if (ci) track.append(ci);
     const limit = atLeast(summary.median);
     const value = median !== undefined ? duration(median) : limit !== undefined ? `≥ ${duration(limit)}` : "–";
@@ -152,7 +177,7 @@ export function conditionBars(conditions: Condition[], stages: StageLook[], defi
       h("div", { class: "row-value" }, number(value, define.text("ttft_ns", `median of ${summary.n}, failures ranked behind every success`), "number big"),
         h("small", {}, intervalText(interval) || (summary.null_reasons["median_ci"] ?? "")), failed));
   });
-  return h("div", { class: "tracks bars" }, stageLegend(stages, used, define, stages.filter(({ name }) => short.has(name) && !used.has(name))), h("div", { role: "list" }, rows), axis(0, scale, "ns"), cutWords(cut, scale, "ns"));
+  return h("div", { class: "tracks bars" }, stageLegend(stages, used, define, stages.filter(({ name }) => short.has(name) && !used.has(name))), h("div", { role: "list" }, rows), axis(0, scale.axis, "ns", scale.end));
 }
 
 function changedWords(condition: Condition): string {
@@ -216,34 +241,44 @@ export function ladderTitle(contrasts: Contrast[]): string {
   return contrasts.every((each) => each.layer === "idle") ? "What each idle time costs" : "What each change costs";
 }
 
+/** As of the bars above, and the same when a step would begin beyond it. */
+export function ladderScale(steps: Step[]): BarScale & { low: number } {
+  const reach = steps.map((each) => Math.max(each.from, each.to));
+  const limit = unbrokenLimit(reach);
+  const full = steps.some((each) => each.from > limit) ? Math.max(...reach) : limit;
+  const wide = Math.max(...steps.map((each) => (each.to > full ? 0 : (each.high ?? 0))));
+  const axis = Math.max(Math.min(wide, full * 1.35), full) * 1.02;
+  return { low: Math.min(0, ...steps.map((each) => each.to)), axis, end: reach.some((each) => each > full) ? axis / (1 - BEYOND) : axis, full };
+}
+
+/** What the caption says of broken steps; "" when there are none. */
+export function brokenSteps(steps: Step[]): string {
+  if (steps.length < 2) return "";
+  const { full } = ladderScale(steps);
+  const broken = steps.filter((each) => each.to > full).map((each) => `${each.contrast?.cost_ns ? `${signed(each.contrast.cost_ns, duration)} of ` : ""}“${each.name}”`);
+  return broken.length === 0 ? "" : ` Broken at the gap (//), and longer than drawn: ${list(broken)}.`;
+}
+
 export function ladder(conditions: Condition[], contrasts: Contrast[], stages: StageLook[], define: Definitions): HTMLElement | null {
   const steps = ladderSteps(conditions, contrasts);
   if (steps.length < 2) return null;
-  const end = (each: Step): number => Math.max(each.from, each.to);
-  const above = cutAbove(steps.map(end));
-  const shown = steps.filter((each) => end(each) <= above);
-  const reach = Math.max(...shown.map(end));
-  const wide = Math.max(...shown.map((each) => each.high ?? 0));
-  const high = Math.max(Math.min(wide, reach * 1.35), reach) * 1.02;
-  const cut = steps.filter((each) => end(each) > high);
-  const low = Math.min(0, ...steps.map((each) => each.to));
+  const { low, axis: top, end: high, full } = ladderScale(steps);
   const rows = steps.map((step, index) => {
     const { contrast } = step;
-    const track = h("div", { class: "track" }, gridLines(low, high));
+    const track = h("div", { class: "track" }, gridLines(low, top, high));
+    const broken = step.to > full;
     const stage = stages.find((each) => each.name === contrast?.holder);
     const sure = contrast === null || isSure(gradeOf(contrast));
-    const left = Math.min(step.from, step.to, high);
-    const right = Math.min(end(step), high);
-    const bar = place(h("div", { class: `fall${contrast ? "" : " whole"}${sure ? "" : " unsure"}`, "data-from": step.from, "data-to": step.to }),
-      { left: share(left, low, high), width: `max(2px, ${(100 * (right - left)) / (high - low)}%)` });
+    const left = Math.min(step.from, step.to);
+    const bar = place(h("div", { class: `fall${contrast ? "" : " whole"}${sure ? "" : " unsure"}${broken ? " broken" : ""}`, "data-from": step.from, "data-to": step.to }, broken ? h("em", { class: "cut-mark" }) : null),
+      { left: share(left, low, high), width: `max(2px, ${(100 * (broken ? high - left : Math.abs(step.to - step.from))) / (high - low)}%)` });
     if (contrast && stage && sure) {
       bar.classList.add(`stage-${stage.name}`);
       place(bar, { backgroundColor: stageColor(stage.name), color: inkOn(stageColor(stage.name)) });
       bar.append(h("span", {}, stage.letter));
     }
     track.append(bar);
-    if (cut.includes(step)) track.append(breakMark());
-    const ci = contrast && !cut.includes(step) && whisker(step.low, step.high, low, high);
+    const ci = contrast && !broken && whisker(step.low, step.high, low, high);
     if (ci) track.append(ci);
     if (!contrast) {
       return h("div", { class: "row", role: "listitem" },
@@ -264,7 +299,7 @@ export function ladder(conditions: Condition[], contrasts: Contrast[], stages: S
           `Hodges-Lehmann shift of the TTFT, ${contrast.paired ? "paired by block" : "unpaired"}, ${contrast.n} against ${contrast.n_base} attempts`, "number big"),
         h("small", {}, unbroken(interval)), h("span", { class: `grade ${gradeOf(contrast)}`, "data-def": meaning }, grade)));
   });
-  return h("div", { class: "tracks ladder" }, h("div", { role: "list" }, rows), axis(low, high, "ns"), cutWords(cut.map((each) => each.name), high, "ns"));
+  return h("div", { class: "tracks ladder" }, h("div", { role: "list" }, rows), axis(low, top, "ns", high));
 }
 
 /** Shift of each condition between two runs, with margin and 0. */

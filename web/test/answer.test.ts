@@ -3,7 +3,7 @@ import { answerOf, ladderOrder } from "../src/answer";
 import { unbroken } from "../src/dom";
 import { STAGE_COLORS, STAGE_GLOSS } from "../src/looks";
 import { placeAxis } from "../src/plots";
-import { barScale, cutAbove, ladderSteps, ladderTitle, ticks } from "../src/tracks";
+import { barScale, brokenSteps, brokenWords, cutTo, ladderScale, ladderSteps, ladderTitle, ticks, unbrokenLimit } from "../src/tracks";
 import { condition, contrast, MS, report, STAGES, summary } from "./fixtures";
 import type { Explanation } from "../src/data";
 
@@ -132,19 +132,40 @@ describe("axes", () => {
     expect(axis.ticks.length).toBeGreaterThan(2);
   });
   it("are not flattened by one wide interval", () => {
-    expect(barScale([condition("warm", 100, { ttft_ns: summary(100, { median_ci: [50, 9000] }) })])).toBe(150);
-    expect(barScale([])).toBe(1);
-    const long = [condition("a", 700), condition("b", 720), condition("c", 1500), condition("long prompt", 5600)];
-    expect(barScale(long)).toBe(1500); // of the others
-    expect(barScale(long.slice(1))).toBe(5600); // three bars are seen as they are
+    expect(barScale([condition("warm", 100, { ttft_ns: summary(100, { median_ci: [50, 9000] }) })])).toEqual({ axis: 150, end: 150, full: 100 });
+    expect(barScale([]).axis).toBe(1);
   });
+});
 
-  it("cuts one bar that is more than three times the next, and no other", () => {
-    expect(cutAbove([700, 720, 1500, 5600])).toBe(1500);
-    expect(cutAbove([700, 720, 1500, 4500])).toBe(Infinity);
-    expect(cutAbove([380, 749, 3340, 7790])).toBe(Infinity); // a series
-    expect(cutAbove([10, 5600])).toBe(Infinity);
-    expect(cutAbove([0, 0, 10, 5600])).toBe(Infinity); // what failed has no bar
-    expect(cutAbove([])).toBe(Infinity);
+describe("a bar that would flatten the others", () => {
+  const conditions = [condition("warm", 72 * MS), condition("process", 175 * MS), condition("cold", 264 * MS), condition("long prompt", 5090 * MS)];
+  it("is broken, on a scale that is made for the others, and the caption says so", () => {
+    const { axis, end, full } = barScale(conditions);
+    expect(axis).toBe(264 * MS);
+    expect(full).toBe(264 * MS);
+    expect(end).toBeGreaterThan(axis);
+    expect(brokenWords(conditions)).toContain("“long prompt” takes 5.09 s, 19 times “cold”");
+    expect(brokenWords(conditions.slice(0, 3))).toBe("");
+  });
+  it("is found by the rule that the terminal has", () => {
+    // As src/report/terminal_test.cc has them; the third is a series, and what failed has no bar.
+    for (const [lengths, limit] of [[[700, 720, 1500, 5600], 1500], [[700, 720, 1500, 4500], 4500], [[380, 749, 3340, 7790], 7790],
+      [[10, 5600], 5600], [[0, 0, 10, 5600], 5600], [[], 0]] as const) {
+      expect(unbrokenLimit([...lengths]), lengths.join()).toBe(limit);
+    }
+  });
+  it("is broken among the costs as well, unless one begins beyond it", () => {
+    const contrasts = [contrast("process", "warm", 100 * MS), contrast("cold", "process", 90 * MS), contrast("long prompt", "warm", 5000 * MS)];
+    const steps = ladderSteps(conditions, contrasts);
+    expect(ladderScale(steps).full).toBe(265 * MS);
+    expect(brokenSteps(steps)).toContain("+5.00 s of “long prompt”");
+    const beyond = [...steps, { ...steps.at(-1)!, name: "more", from: 5090 * MS, to: 5100 * MS }];
+    expect(ladderScale(beyond).full).toBe(5100 * MS);
+    expect(brokenSteps(beyond)).toBe("");
+  });
+  it("keeps the length of what is short, and all together have the room", () => {
+    expect(cutTo([2, 300, 500, 4], 24)).toEqual([2, 9, 9, 4]);
+    expect(cutTo([2, 3, 500, 4], 24)).toEqual([2, 3, 15, 4]);
+    expect(cutTo([1, 2], 24)).toEqual([1, 2]);
   });
 });

@@ -1,3 +1,4 @@
+import { readFileSync } from "node:fs";
 import { describe, expect, it } from "vitest";
 import { contrast, inkOn, rampColor, STAGE_COLORS, symbolOf } from "../src/looks";
 import { STAGES } from "./fixtures";
@@ -73,5 +74,18 @@ describe("the ramp from warm to cold", () => {
 
   it("gives neighbours different shapes", () => {
     for (let place = 0; place < 7; place++) expect(symbolOf(place)).not.toBe(symbolOf(place + 1));
+  });
+});
+
+describe("the colours of the pages", () => {
+  const css = readFileSync("src/base.css", "utf8");
+  const named = new Map([...css.matchAll(/--(\w+): light-dark\((#\w{6}), (#\w{6})\)/g)].map(([, name, light, dark]) => [name!, [light!, dark!]]));
+
+  it("can be read on every ground", () => {
+    for (const name of ["ink", "muted", "link", "bad", "good", "unsure"]) {
+      for (const ground of ["paper", "card"]) {
+        for (const theme of [0, 1]) expect(contrast(named.get(name)![theme]!, named.get(ground)![theme]!), `${name} on ${ground}, ${theme}`).toBeGreaterThanOrEqual(4.5);
+      }
+    }
   });
 });
