@@ -26,6 +26,14 @@ using results::RunSummary;
 constexpr int64_t kPollNs = 500 * kNsPerMs;
 constexpr int kWideEnough = 72;  // for conditions and words beside the counts
 
+// Of a command its program alone: "cmd:/opt/llama/llama-server -m x" is "llama-server".
+std::string TargetWord(const std::string& target) {
+  constexpr std::string_view kCommand = "cmd:";
+  if (!target.starts_with(kCommand)) return target;
+  const std::string program = target.substr(kCommand.size(), target.find(' ') - kCommand.size());
+  return program.substr(program.rfind('/') + 1);
+}
+
 // One line of at most `columns`: the name gives way, the counts stay.
 std::string Row(const RunSummary& run, int columns) {
   const std::string failed = std::to_string(run.failed);
@@ -40,7 +48,7 @@ std::string Row(const RunSummary& run, int columns) {
   std::snprintf(head, sizeof head, "%4lld  %s  %-11s  ", static_cast<long long>(run.id),
                 FormatWallTime(run.started_wall_ns).substr(0, 16).c_str(), run.status.c_str());
   std::string what = run.name;
-  if (!run.target.empty()) what += " on " + run.target;
+  if (!run.target.empty()) what += " on " + TargetWord(run.target);
   const int left = columns - DisplayColumns(head) - DisplayColumns(counts);
   constexpr int kNameMin = 10;
   return head + PadRight(FitText(what, std::max(left, kNameMin)), left) + counts;
@@ -82,26 +90,52 @@ std::string LineJson(const RunSummary& run, const std::optional<results::RunProg
   return json + ",\"progress\":" + (progress ? ProgressJson(*progress) : "null") + "}";
 }
 
-// What came out, as JSON; not of a running run. `store` may be null.
-Result<std::map<int64_t, std::string>> ResultsOf(const std::vector<RunSummary>& runs,
-                                                 results::Store* store) {
-  std::map<int64_t, std::string> results;
-  for (const RunSummary& run : runs) {
-    if (store == nullptr || run.status == "running") continue;
-    ASSIGN_OR_RETURN(const std::vector<results::ConditionTtfts> ttfts, store->LoadTtfts(run.id));
-    results.emplace(run.id, report::RunResultJson(ttfts));
+// What came out; nullopt of a run that goes on.
+Result<std::optional<report::RunResult>> ResultOf(results::Store& store, const RunSummary& run) {
+  if (run.status == "running") return std::nullopt;
+  ASSIGN_OR_RETURN(const std::vector<results::ConditionTtfts> ttfts, store.LoadTtfts(run.id));
+  return report::ResultOf(ttfts);
+}
+
+// "      first token after 10.9 ms to 1.63 s": medians of the fastest condition and of the slowest.
+std::string ResultLine(const report::RunResult& result) {
+  if (result.conditions == 0) return "";
+  std::string text = "      first token ";
+  if (!result.fastest_ns) return text + "in too few attempts";
+  text += "after " + FormatDuration(*result.fastest_ns);
+  if (result.slowest_ns != result.fastest_ns) text += " to " + FormatDuration(*result.slowest_ns);
+  if (result.without > 0) {
+    text += ", in too few attempts of " + FormatCount(result.without, "condition");
   }
-  return results;
+  return text;
+}
+
+Status PrintJson(const std::vector<RunSummary>& runs, results::Store* store) {
+  std::map<int64_t, report::RunResult> results;
+  for (const RunSummary& run : runs) {
+    ASSIGN_OR_RETURN(const std::optional<report::RunResult> result, ResultOf(*store, run));
+    if (result) results.emplace(run.id, *result);
+  }
+  std::printf("%s\n", report::RunListJson(runs, results).c_str());
+  return {};
+}
+
+// The lines of one run: where it stands while it is measured, what came out of it afterwards.
+Status PrintRun(results::Store& store, const RunSummary& run, int columns) {
+  std::printf("%s\n", Row(run, columns).c_str());
+  if (const auto progress = ProgressOf(store, run)) {
+    std::printf("%s\n", ProgressLine(run, *progress, columns).c_str());
+  }
+  ASSIGN_OR_RETURN(const std::optional<report::RunResult> result, ResultOf(store, run));
+  const std::string line = result ? ResultLine(*result) : "";
+  if (!line.empty()) std::printf("%s\n", FitText(line, columns).c_str());
+  return {};
 }
 
 // `store` is null where there is no database yet.
 Status Print(const std::vector<RunSummary>& runs, results::Store* store, const CommonFlags& flags,
              const std::string& path) {
-  if (flags.json) {
-    ASSIGN_OR_RETURN(const auto results, ResultsOf(runs, store));
-    std::printf("%s\n", report::RunListJson(runs, results).c_str());
-    return {};
-  }
+  if (flags.json) return PrintJson(runs, store);
   if (runs.empty()) {
     std::printf("No runs yet in %s. rouse measure makes one.\n", path.c_str());
     return {};
@@ -110,11 +144,7 @@ Status Print(const std::vector<RunSummary>& runs, results::Store* store, const C
   const std::string counts = columns < kWideEnough ? "  attempts" : "  attempts in conditions";
   std::string head = " run  started (UTC)     status       name";
   std::printf("%s\n", (PadRight(head, columns - DisplayColumns(counts)) + counts).c_str());
-  for (const RunSummary& run : runs) {
-    std::printf("%s\n", Row(run, columns).c_str());
-    const auto progress = store == nullptr ? std::nullopt : ProgressOf(*store, run);
-    if (progress) std::printf("%s\n", ProgressLine(run, *progress, columns).c_str());
-  }
+  for (const RunSummary& run : runs) RETURN_IF_ERROR(PrintRun(*store, run, columns));
   return {};
 }
 
@@ -147,10 +177,11 @@ int Follow(results::Store& store, const CommonFlags& flags) {
         measured = measured || (progress && IsAlive(*progress));
         if (last == Fingerprint(run, progress)) continue;
         last = Fingerprint(run, progress);
-        const std::string line = flags.json ? LineJson(run, progress) : Row(run, columns);
-        std::printf("%s\n", line.c_str());
-        if (!progress || flags.json) continue;
-        std::printf("%s\n", ProgressLine(run, *progress, columns).c_str());
+        if (flags.json) {
+          std::printf("%s\n", LineJson(run, progress).c_str());
+        } else if (const Status printed = PrintRun(store, run, columns); !printed.ok()) {
+          return Fail(printed.error());
+        }
       }
       if (std::fflush(stdout) != 0) return 0;  // nobody reads any more
     }

@@ -46,7 +46,7 @@ Result<std::string> ResultJson(results::Store& store, const RunSummary& run, Kno
   const auto found = known.find(run.id);
   if (found != known.end() && found->second.attempts == run.attempts) return found->second.json;
   ASSIGN_OR_RETURN(const std::vector<results::ConditionTtfts> ttfts, store.LoadTtfts(run.id));
-  return (known[run.id] = {run.attempts, report::RunResultJson(ttfts)}).json;
+  return (known[run.id] = {run.attempts, report::RunResultJson(report::ResultOf(ttfts))}).json;
 }
 
 Result<ListedRun> Listed(results::Store& store, const RunSummary& run, KnownResults& known) {

@@ -393,6 +393,14 @@ std::string Dump(const Json& json) {
   return json.dump(2, ' ', false, Json::error_handler_t::replace);
 }
 
+Json ResultJson(const RunResult& result) {
+  const auto or_null = [](const std::optional<int64_t>& ns) { return ns ? Json(*ns) : Json(); };
+  return {{"fastest_ns", or_null(result.fastest_ns)},
+          {"slowest_ns", or_null(result.slowest_ns)},
+          {"conditions", result.conditions},
+          {"without", result.without}};
+}
+
 }  // namespace
 
 std::string ReportJson(const Run& run, const std::vector<results::Attempt>& attempts,
@@ -450,12 +458,12 @@ std::string ComparisonsJson(const std::vector<Comparison>& comparisons,
 }
 
 std::string RunListJson(const std::vector<results::RunSummary>& runs,
-                        const std::map<int64_t, std::string>& results) {
+                        const std::map<int64_t, RunResult>& results) {
   Json list = Json::array();
   for (const results::RunSummary& run : runs) {
     list.push_back(RunSummaryJson(run));
     const auto result = results.find(run.id);
-    if (result != results.end()) list.back()["result"] = Json::parse(result->second);
+    if (result != results.end()) list.back()["result"] = ResultJson(result->second);
   }
   return Dump({{"runs", std::move(list)}});
 }
@@ -464,30 +472,25 @@ std::string RunLineJson(const results::RunSummary& run) {
   return RunSummaryJson(run).dump(-1, ' ', false, Json::error_handler_t::replace);
 }
 
-std::string RunResultJson(const std::vector<results::ConditionTtfts>& conditions) {
-  std::optional<double> fastest;
-  std::optional<double> slowest;
-  int64_t without = 0;
+RunResult ResultOf(const std::vector<results::ConditionTtfts>& conditions) {
+  RunResult result;
+  result.conditions = std::ssize(conditions);
   for (const results::ConditionTtfts& condition : conditions) {
     stats::Sample sample;
     sample.values.assign(condition.ttft_ns.begin(), condition.ttft_ns.end());
     sample.failures = condition.failed;
     const std::optional<double> median = stats::Summarize(sample).median.value.Value();
     if (!median) {
-      ++without;
+      ++result.without;
       continue;
     }
-    fastest = std::min(fastest.value_or(*median), *median);
-    slowest = std::max(slowest.value_or(*median), *median);
+    const int64_t ns = std::llround(*median);
+    result.fastest_ns = std::min(result.fastest_ns.value_or(ns), ns);
+    result.slowest_ns = std::max(result.slowest_ns.value_or(ns), ns);
   }
-  const auto or_null = [](const std::optional<double>& ns) {
-    return ns ? Json(std::llround(*ns)) : Json();
-  };
-  return Json({{"fastest_ns", or_null(fastest)},
-               {"slowest_ns", or_null(slowest)},
-               {"conditions", std::ssize(conditions)},
-               {"without", without}})
-      .dump();
+  return result;
 }
+
+std::string RunResultJson(const RunResult& result) { return ResultJson(result).dump(); }
 
 }  // namespace rouse::report

@@ -2,7 +2,9 @@
 // (docs/results_format.md).
 #pragma once
 
+#include <cstdint>
 #include <map>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -26,15 +28,24 @@ std::string ComparisonsJson(const std::vector<Comparison>& comparisons,
                             const std::vector<std::string>& only_treatment,
                             const std::vector<std::string>& only_control);
 
-// What came out of a run, in one line: {"fastest_ns", "slowest_ns": the least and the largest
-// median of a condition, "conditions": that were measured, "without": of those, how many have no
-// median because too many attempts failed}. Both times are null when no condition has one.
-std::string RunResultJson(const std::vector<results::ConditionTtfts>& conditions);
+// What came out of a run: the least and the largest median of a condition, both nullopt when none
+// has one; how many conditions were measured, and how many of them have no median because too many
+// attempts failed.
+struct RunResult {
+  std::optional<int64_t> fastest_ns;
+  std::optional<int64_t> slowest_ns;
+  int64_t conditions = 0;
+  int64_t without = 0;
+};
 
-// {"runs": [...]}, each with its "result" where `results` has one (RunResultJson(), by the run's
-// number), and one element of it without that as one line.
+RunResult ResultOf(const std::vector<results::ConditionTtfts>& conditions);
+// The same as one line of JSON, with the names above.
+std::string RunResultJson(const RunResult& result);
+
+// {"runs": [...]}, each with its "result" where `results` has one (by the run's number), and one
+// element of it without that as one line.
 std::string RunListJson(const std::vector<results::RunSummary>& runs,
-                        const std::map<int64_t, std::string>& results);
+                        const std::map<int64_t, RunResult>& results);
 std::string RunLineJson(const results::RunSummary& run);
 
 }  // namespace rouse::report

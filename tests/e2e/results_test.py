@@ -221,6 +221,23 @@ def test_list_shows_the_runs(run_rouse, import_lines):
     assert "mine" in run_rouse("list").stdout
 
 
+def test_list_says_what_came_out_and_of_a_command_its_program(
+        run_rouse, import_lines, environment):
+    import_lines([line(ttft_ns=10_900_000) for _ in range(3)]
+                 + [line(condition="cold", ttft_ns=1_630_000_000, block=each) for each in range(3)]
+                 + [line(condition="broken", outcome="timeout", block=each) for each in range(3)])
+    import_lines([line(outcome="timeout")])
+    import_lines([line(ttft_ns=42_000_000)])
+    with sqlite3.connect(environment["ROUSE_DB"]) as store:
+        store.execute("update runs set target = 'cmd:/opt/llama/bin/llama-server -m {model}'"
+                      " where id = 3")
+    told = run_rouse("list").stdout.splitlines()
+    assert [text.strip() for text in told if text.startswith("      ")] == [
+        "first token after 10.9 ms to 1.63 s, in too few attempts of 1 condition",
+        "first token in too few attempts", "first token after 42.0 ms"]
+    assert " on llama-server " in told[-2] and "/opt" not in told[-2]
+
+
 def test_list_follows_what_others_store(rouse, environment, import_lines):
     import_lines([line()], "--name", "first")
     with subprocess.Popen([str(rouse), "list", "--follow", "--json"], env=environment,
