@@ -1,4 +1,4 @@
-// For this folder's tests: a clock that only sleeping moves, a server that is a few variables, a
+// For this folder's tests: a server that is a few variables, a
 // page cache that is a number, and a sender that plays exchanges. All write what is asked of them
 // into one log, in order.
 #pragma once
@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "base/check.h"
+#include "base/fake_clock.h"
 #include "lab/attempt.h"
 #include "lab/plan.h"
 #include "lab/states.h"
@@ -19,17 +20,6 @@
 namespace rouse::lab {
 
 using Log = std::vector<std::string>;
-
-class FakeClock : public Clock {
- public:
-  MonoTime Now() override { return now; }
-  void SleepUntil(MonoTime deadline) override {
-    if (deadline > now) now = deadline;
-    if (on_sleep) on_sleep();
-  }
-  MonoTime now{1'000'000'000};
-  std::function<void()> on_sleep;
-};
 
 class FakeTarget : public Target {
  public:

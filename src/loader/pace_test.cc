@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include "base/fake_clock.h"
 #include "os/fake_root.h"
 
 namespace rouse::loader {
@@ -52,14 +53,6 @@ TEST(Pace, SaysWhenMemoryIsShort) {
   EXPECT_TRUE(Decide(input).memory_is_short);
   EXPECT_GT(Decide(input).sleep_ns, 0);
 }
-
-// A clock that stands still until somebody sleeps.
-class FakeClock : public Clock {
- public:
-  MonoTime Now() override { return now; }
-  void SleepUntil(MonoTime deadline) override { now = std::max(now, deadline); }
-  MonoTime now{kNsPerSecond};
-};
 
 std::string Pressure(int64_t total_us) {
   return "some avg10=0.00 avg60=0.00 avg300=0.00 total=" + std::to_string(total_us) +

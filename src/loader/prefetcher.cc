@@ -16,6 +16,7 @@
 #include "base/fd.h"
 #include "loader/memory_budget.h"
 #include "loader/pace.h"
+#include "loader/probe.h"
 #include "loader/tail_stream.h"
 #include "loader/window_runner.h"
 #include "loader/windows.h"
@@ -24,13 +25,7 @@
 namespace rouse::loader {
 namespace {
 
-constexpr int64_t kMiB = int64_t{1} << 20;
-// A probe of less than this would cost more than it tells.
-constexpr int64_t kProbeFromBytes = 256 * kMiB;
-constexpr int64_t kProbeSliceBytes = 8 * kMiB;
-constexpr int kProbeRounds = 2;
-constexpr int64_t kProbeLimitNs = 200 * kNsPerMs;
-constexpr int64_t kLookAtMemoryEveryBytes = 64 * kMiB;
+constexpr int64_t kLookAtMemoryEveryBytes = int64_t{64} << 20;
 constexpr int64_t kGroupReserveShare = 8;
 
 class PrefetcherImpl;
@@ -252,56 +247,20 @@ class PrefetcherImpl : public Prefetcher {
     return setup;
   }
 
-  // Each candidate reads slices in a region of its own, in turns; all of it is needed anyway.
   void Probe(const std::string& path, const std::string& device, const Work& work) {
-    const auto candidates = CandidateSetups();
-    const MonoTime start = MonoNow();
-    std::vector<size_t> cursors(candidates.size());
-    std::vector<MeasuredSetup> measured;
-    for (size_t i = 0; i < candidates.size(); ++i) {
-      cursors[i] = work.windows.size() * i / candidates.size();
-      measured.push_back({candidates[i], 0});
-    }
-    for (int round = 0; round < kProbeRounds; ++round) {
-      for (size_t i = 0; i < candidates.size(); ++i) {
-        if (cancel_ || MonoNow() - start > kProbeLimitNs) break;
-        const ReadSetup& setup = candidates[i];
-        const int64_t slice_bytes = std::max(kProbeSliceBytes, setup.window_bytes * setup.threads);
-        const Work slice = Slice(work, cursors[i], slice_bytes, setup.window_bytes);
-        const MonoTime before = MonoNow();
-        if (!Read(path, setup, slice).ok()) return;
-        const int64_t took_ns = std::max<int64_t>(1, MonoNow() - before);
-        const auto rate =
-            static_cast<int64_t>(static_cast<double>(slice.wanted_bytes) *
-                                 static_cast<double>(kNsPerSecond) / static_cast<double>(took_ns));
-        measured[i].bytes_per_s = std::max(measured[i].bytes_per_s, rate);
-      }
-    }
-    std::erase_if(measured, [](const MeasuredSetup& one) { return one.bytes_per_s == 0; });
+    std::vector<MeasuredSetup> measured = ProbeDevice(
+        work,
+        {.skip_resident = [&](Work& slice) { return SkipResident(path, slice).value_or(0); },
+         .read = [&](const ReadSetup& setup,
+                     const Work& slice) { return Read(path, setup, slice); },
+         .cancelled = [&] { return cancel_.load(); }},
+        RealClock());
     if (measured.empty()) return;
     const MeasuredSetup& best = ChooseSetup(measured);
-    profile_ = DeviceProfile{device, best.setup, best.bytes_per_s, WallNowNs() / kNsPerSecond, 0};
+    profile_ = DeviceProfile{device, best.setup, best.Typical(), WallNowNs() / kNsPerSecond, 0};
     profile_is_new_ = true;
     const std::lock_guard lock(report_mutex_);
     report_.probed = std::move(measured);
-  }
-
-  // The next `bytes` from window `cursor` on, cut anew; moves the cursor on.
-  static Work Slice(const Work& work, size_t& cursor, int64_t bytes, int64_t window_bytes) {
-    Work slice;
-    while (cursor < work.windows.size() && slice.wanted_bytes < bytes) {
-      const Window& window = work.windows[cursor++];
-      slice.wanted_bytes += window.bytes;
-      Window* const last = slice.windows.empty() ? nullptr : &slice.windows.back();
-      const bool joins = last != nullptr && last->offset + last->bytes == window.offset &&
-                         last->bytes + window.bytes <= window_bytes;
-      if (joins) {
-        last->bytes += window.bytes;
-      } else {
-        slice.windows.push_back(window);
-      }
-    }
-    return slice;
   }
 
   // A cancelled or held-back load tells nothing of the device.

@@ -119,7 +119,7 @@ Json ReaderJson(const ServerSnapshot& snapshot) {
   json["probed"] = Json::array();
   for (const loader::MeasuredSetup& one : reader.probed) {
     json["probed"].push_back(
-        {{"setup", loader::SetupText(one.setup)}, {"bytes_per_s", one.bytes_per_s}});
+        {{"setup", loader::SetupText(one.setup)}, {"bytes_per_s", one.Typical()}});
   }
   return json;
 }

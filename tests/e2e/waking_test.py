@@ -1,5 +1,6 @@
 """`rouse serve` between ready and unloaded: sleep, waking, many first requests, and model files
 that change, break or do not fit into memory while they are in use."""
+import contextlib
 import json
 import os
 import shutil
@@ -194,6 +195,36 @@ def test_a_replaced_file_serves_until_the_next_load_and_a_removed_one_is_told(
     assert status == 503 and str(own_model) in refused["error"]["message"]
     os.rename(other, own_model)
     assert text_of(api.chat()) == before
+
+
+def test_a_start_needs_no_more_memory_than_llama_servers(
+        start_server, llama_server, model, free_port, tmp_path):
+    """At its peak, mapped file pages included, after one answer: at most 1.1 of llama-server's with
+    the flags of bench/cold_start that make it small and early."""
+    body = {"prompt": "The sky is", "max_tokens": 4, "n_predict": 4, "temperature": 0}
+    ours = Api(start_server("--context", 2048))
+    assert ours("POST", "/v1/completions", body)[0] == 200
+    with open(tmp_path / "llama.log", "wb") as log:
+        process = subprocess.Popen(
+            [llama_server, "-m", model, "--host", "127.0.0.1", "--port", str(free_port), "-c", "2048",
+             "-np", "1", "--fit", "off", "--no-warmup", "--no-repack", "-cram", "0", "--no-ui"],
+            stdin=subprocess.DEVNULL, stdout=log, stderr=log)
+    try:
+        class Started:
+            port = free_port
+
+        theirs, until = Api(Started), time.monotonic() + WAIT_S
+        while True:
+            with contextlib.suppress(OSError):
+                if theirs("POST", "/v1/completions", body)[0] == 200:
+                    break
+            assert time.monotonic() < until and process.poll() is None, "llama-server answers not"
+            time.sleep(0.05)
+        peaks = memory_of(ours.server.pid, "VmHWM"), memory_of(process.pid, "VmHWM")
+        assert peaks[0] <= 1.1 * peaks[1], peaks
+    finally:
+        process.kill()
+        process.wait(20)
 
 
 def memory_group(limit_bytes: int) -> Path:
