@@ -5,7 +5,7 @@
     ./dev bench tiers --smoke           the real model, once
 
 One server. In each round, in seeded order, it is loaded and idle, asleep or unloaded, the latter
-two with its file cached and with its file evicted (`rouse evict`, which proves it); then it gets one
+two with its file cached and with its file evicted (`rouse evict`, which proves it); then it gets a
 prompt of 12 tokens, new each time, and the time to its first token is taken by the client's clock.
 Memory is what `GET /state` told for the tier. Raw data: --results.
 """

@@ -83,8 +83,8 @@ def run_one(entry: Path, seconds: int) -> tuple[int, str]:
 
 
 def in_base64(log: str) -> str:
-    """The input itself where libFuzzer printed it (a short one): enough to find the fault again when
-    nothing but the output of a machine is left."""
+    """The input itself where libFuzzer printed it (a short one): enough to find the fault again
+    when nothing but the output of a machine is left."""
     printed = re.search(r"^Base64: (\S+)$", log, re.MULTILINE)
     return f"\n  base64: {printed.group(1)}" if printed else ""
 
