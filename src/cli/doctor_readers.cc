@@ -17,6 +17,7 @@
 #include "os/cgroup.h"
 #include "os/cpu_facts.h"
 #include "os/delay_accounting.h"
+#include "os/free_page_reporting.h"
 #include "os/gpu.h"
 #include "os/kernel_text.h"
 #include "os/loadavg.h"
@@ -279,6 +280,14 @@ std::vector<std::string> Remarks(const DoctorTarget& target) {
     remarks.emplace_back(std::string("Idle page cache is reclaimed here without pressure (") +
                          (damon ? "DAMON reclaim is on" : "pgsteal_proactive is above 0") +
                          "): a warm file may cool down while idling. `rouse pin` holds it.");
+  }
+  if (os::ReadFreePageReporting(Root()).value_or(false)) {
+    remarks.emplace_back(
+        "The host takes back memory that is free for some seconds (free page reporting): who uses "
+        "it "
+        "next waits for the host, which no counter here shows. A cold start right after an "
+        "eviction "
+        "is then earlier than one after a pause; idle = \"10s\" behind the eviction shows it.");
   }
   if (vmstat.ok() && vmstat->cache_drops.value_or(0) > 0) {
     remarks.push_back("The whole page cache has been dropped since boot (drop_caches: " +

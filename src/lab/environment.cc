@@ -13,6 +13,7 @@
 #include "base/fd.h"
 #include "base/strings.h"
 #include "models/catalog.h"
+#include "os/free_page_reporting.h"
 
 namespace rouse::lab {
 namespace {
@@ -55,6 +56,9 @@ void ReadMachine(const os::ProcRoot& root, Facts& facts) {
   Put(facts, "boot_id", Trimmed(root.Read("proc/sys/kernel/random/boot_id")));
   Put(facts, "clocksource",
       Trimmed(root.Read("sys/devices/system/clocksource/clocksource0/current_clocksource")));
+  if (const std::optional<bool> reporting = os::ReadFreePageReporting(root)) {
+    Put(facts, "free_page_reporting", *reporting ? "on" : "off");
+  }
 }
 
 // "ext4 on /dev/vda1": the mount whose device number the file has.

@@ -10,7 +10,8 @@
 
 namespace rouse::lab {
 
-// kernel, cpu, cpus, memory_bytes, boot_id, clocksource, disk (of the model's file), model_file,
+// kernel, cpu, cpus, memory_bytes, boot_id, clocksource, free_page_reporting ("on": the host takes
+// free memory back; "off"), disk (of the model's file), model_file,
 // model_bytes, model_mtime_ns, model_sha256. What cannot be read is left out.
 // The hash of a file is remembered by device, inode, size and mtime beside the models folder; the
 // first time it costs a whole read (past the page cache, where the file system can).
