@@ -230,7 +230,7 @@ class LanePicture {
 
 // ---- the page cache over the file ----
 
-const MOMENTS: [keyof Attempt & string, string][] = [["state_before", "before the idle time"], ["state_at_send", "right before the request"], ["state_after", "after the answer"]];
+const MOMENTS: [keyof Attempt & string, string][] = [["state_before", "after it was set"], ["state_at_send", "right before the request"], ["state_after", "after the answer"]];
 
 function strips(attempt: Attempt): HTMLElement | null {
   const rows = MOMENTS.flatMap(([moment, words]) => {
