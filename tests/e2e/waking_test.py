@@ -62,7 +62,10 @@ def test_asleep_the_pages_are_gone_and_waking_gives_the_same_answer(
     assert api("POST", "/models/sleep", MODEL) == (200, {"success": True})
     asleep = entry_of(api)
     assert asleep["state"] == "asleep"
-    assert asleep["layers"]["weights"] == asleep["layers"]["context"] == "asleep"
+    assert asleep["layers"]["weights"] == "asleep"
+    # A build without the engine edits (its OpenMP shows it) can't take the context's memory alone.
+    edited = "openmp" not in run_rouse("--version").stdout
+    assert asleep["layers"]["context"] == ("asleep" if edited else "absent")
     assert asleep["layers"]["tokenizer"] == "ready"
     assert api("GET", "/health")[1]["status"] == "asleep"
     # The pages are not in this process any more, so that the page cache may give them up.
