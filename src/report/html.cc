@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "base/terminal_text.h"
+
 namespace rouse::report {
 
 #ifdef ROUSE_PAGE_FILE
@@ -47,27 +49,23 @@ std::string_view RunsTemplate() {
 #endif
 }
 
-// For text and for attributes in double quotes.
+// For text and for attributes in double quotes. What can't be seen, or turns the text behind it
+// around, is U+FFFD, as in the page's own script (web/src/dom.ts).
 std::string HtmlText(std::string_view text) {
   std::string out;
-  for (const char letter : text) {
-    switch (letter) {
-      case '<':
-        out += "&lt;";
-        break;
-      case '>':
-        out += "&gt;";
-        break;
-      case '&':
-        out += "&amp;";
-        break;
-      case '"':
-        out += "&quot;";
-        break;
-      case '\0':
-        break;  // HTML has no way to write it
-      default:
-        out += letter;
+  for (const CodePoint& each : CodePointsOf(text)) {
+    if (each.harmful) {
+      out += "\uFFFD";
+    } else if (each.bytes == "<") {
+      out += "&lt;";
+    } else if (each.bytes == ">") {
+      out += "&gt;";
+    } else if (each.bytes == "&") {
+      out += "&amp;";
+    } else if (each.bytes == "\"") {
+      out += "&quot;";
+    } else {
+      out += each.bytes;
     }
   }
   return out;

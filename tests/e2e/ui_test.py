@@ -465,7 +465,8 @@ def test_an_empty_database_says_what_to_do_and_fills_by_itself(start_ui, run_rou
     assert_sound_at_all_sizes(browser)
     run_rouse("import", QUICK, "--quiet", "--name", HOSTILE)
     browser.wait(f"{ROWS}.length === 1")
-    assert browser.eval("document.querySelector('td.name').textContent") == HOSTILE
+    assert browser.eval("document.querySelector('td.name').textContent") == \
+            HOSTILE.replace("\x1b", "\ufffd")
     assert not browser.eval("document.querySelector('.empty').checkVisibility()")
     # The server ends: what is shown stays, and the page says that it may be old.
     end_process(ui.process)

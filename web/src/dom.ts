@@ -4,11 +4,22 @@
 type Child = Node | string | number | null | undefined | false | Child[];
 type Attributes = Record<string, string | number | boolean | null | undefined | EventListener>;
 
+// Control characters, and what turns the direction of the text behind it around: a name with one
+// could make "104 ms" read "sm 401".
+const UNSEEN = /[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]/g;
+// Attributes that people read.
+const READ = new Set(["aria-label", "title", "data-def"]);
+
+/** Foreign text as it may be shown: what can't be seen is "\ufffd". */
+export function shown(text: string): string {
+  return text.replace(UNSEEN, "\ufffd");
+}
+
 function fill(element: Element, attributes: Attributes, children: Child[]): void {
   for (const [name, value] of Object.entries(attributes)) {
     if (value === null || value === undefined || value === false) continue;
     if (typeof value === "function") element.addEventListener(name, value);
-    else element.setAttribute(name, value === true ? "" : String(value));
+    else element.setAttribute(name, value === true ? "" : READ.has(name) ? shown(String(value)) : String(value));
   }
   append(element, children);
 }
@@ -17,7 +28,7 @@ function append(element: Element, children: Child[]): void {
   for (const child of children) {
     if (child === null || child === undefined || child === false) continue;
     if (Array.isArray(child)) append(element, child);
-    else element.append(child instanceof Node ? child : String(child));
+    else element.append(child instanceof Node ? child : shown(String(child)));
   }
 }
 

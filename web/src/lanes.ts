@@ -85,10 +85,12 @@ export function lanesOf(attempt: Attempt, stages: StageLook[]): Lane[] {
   return lanes;
 }
 
+const NO_TIME = 1; // an axis needs a length
+
 export function fullRange(attempt: Attempt): [number, number] {
   const known = [...Object.values(attempt.marks_ns), attempt.ttft_ns, ...attempt.lanes.map((lane) => lane.end_ns), ...attempt.segments.map((each) => each.end_ns)]
     .filter((each): each is number => typeof each === "number");
-  return [Math.min(0, ...attempt.lanes.map((lane) => lane.start_ns)), Math.max(1, ...known)];
+  return [Math.min(0, ...attempt.lanes.map((lane) => lane.start_ns)), Math.max(NO_TIME, ...known)];
 }
 
 /** Keeps a zoomed range inside of the whole, and never narrower than a thousandth of it. */
@@ -297,11 +299,11 @@ export function attemptView(attempt: Attempt, stages: StageLook[], define: Defin
     : h("p", { class: "told" }, h("strong", { class: "failed-count" }, `✕ ${spaced(attempt.outcome)}`), ` in “${attempt.condition}”. `, attempt.outcome_detail);
   const sampled = overTime(attempt, define);
   const lanes = [...lanesOf(attempt, stages), ...sampled.lanes];
-  const picture = new LanePicture(attempt, lanes);
+  const picture = fullRange(attempt)[1] > NO_TIME ? new LanePicture(attempt, lanes).element : h("p", { class: "remark" }, "No time of this attempt was recorded.");
   const used = new Set(lanes.flatMap((lane) => lane.blocks.map((block) => block.kind)));
   const view = h("div", { class: "attempt" }, told,
     h("ul", { class: "legend" }, stages.filter((stage) => used.has(stage.name)).map((stage) => h("li", {}, swatch(stage.name, stage.letter), term(stage.words, define.text(`stage_${stage.name}_ns`))))),
-    picture.element, h("p", { class: "remark sampled" }, sampled.remark), strips(attempt),
+    picture, h("p", { class: "remark sampled" }, sampled.remark), strips(attempt),
     h("div", { class: "two" }, stageTable(attempt, stages, define), counterFacts(attempt, define)), proofTable(attempt),
     attempt.warnings.length ? h("ul", { class: "warnings" }, attempt.warnings.map((each) => h("li", {}, h("code", {}, each.code), " ", each.message))) : null,
     h("details", {}, h("summary", {}, "All of this attempt as JSON"), h("pre", { tabindex: 0 }, JSON.stringify(attempt, null, 1))));

@@ -2,7 +2,7 @@
 // the order of the run, stages, counters.
 
 import * as Plot from "@observablehq/plot";
-import { h } from "./dom";
+import { h, shown } from "./dom";
 import { bytes, duration, list, metricName, plural, quantity, range, tick, words as spaced } from "./format";
 import { currentTheme, FAILURE, rampColor, stageColor, symbolOf } from "./looks";
 import { term, type Definitions } from "./define";
@@ -123,6 +123,7 @@ export function idlePicture(data: RunData): Picture {
         seen.set(column, count + 1);
         return [{ ...row, x: column + spread(count) * (flat ? 0.4 : 0.62) + (flat ? 0.1 : 0), y }];
       });
+      if (all.length === 0) return nothingToDraw();
       const axis = timeAxis(all.map((row) => row.y), flat ? width - 40 : 320);
       const medians = conditions.flatMap((each) => {
         const median = numberOf(each.ttft_ns.median);
@@ -130,7 +131,7 @@ export function idlePicture(data: RunData): Picture {
         return median === undefined || column < 0 ? [] : [{ column, median }];
       });
       const place = scaleOf(axis);
-      const names = { domain: [-0.5, columnsOf.length - 0.5], ticks: columnsOf.map((_, index) => index), tickFormat: (index: number) => columnsOf[index] ?? "", label: null, tickSize: 0 };
+      const names = { domain: [-0.5, columnsOf.length - 0.5], ticks: columnsOf.map((_, index) => index), tickFormat: (index: number) => oneLine(columnsOf[index] ?? "", 60), label: null, tickSize: 0 };
       const looks = { stroke: (row: Row) => look.color(key(row)), fill: (row: Row) => look.color(key(row)), fillOpacity: 0.35, symbol: ((row: Row) => look.symbol(key(row))) as unknown as Plot.DotOptions["symbol"], r: 4 };
       const good = all.filter((row) => row.ok);
       const bad = all.filter((row) => !row.ok);
@@ -141,7 +142,7 @@ export function idlePicture(data: RunData): Picture {
         ...(flat ? { x: place, y: { ...names, axis: null, domain: [columnsOf.length - 0.5, -0.5] } } : { y: place, x: { ...names, tickRotate: !byIdle && width / columnsOf.length < 90 ? -12 : 0 } }),
         marks: [
           ...axisMarks(flat ? "x" : "y", axis),
-          flat ? Plot.text(columnsOf.map((name, index) => ({ name, index })), { frameAnchor: "left", y: (each: { index: number }) => each.index - 0.34, text: "name", textAnchor: "start", fill: MUTED }) : null,
+          flat ? Plot.text(columnsOf.map((name, index) => ({ name: oneLine(name, width / 7), index })), { frameAnchor: "left", y: (each: { index: number }) => each.index - 0.34, text: "name", textAnchor: "start", fill: MUTED }) : null,
           ...(flat ? [Plot.ruleX(medians, { x: "median", y1: (each) => each.column - 0.14, y2: (each) => each.column + 0.34, stroke: INK, strokeWidth: 2 })]
             : [Plot.ruleY(medians, { y: "median", x1: (each) => each.column - 0.38, x2: (each) => each.column + 0.38, stroke: INK, strokeWidth: 2 })]),
           dots(turn(good), { x: "x", y: "y", ...looks }), failureMarks(turn(bad)), tip(turn(all)),
@@ -188,6 +189,7 @@ export function ecdfPicture(data: RunData): Picture {
     alternative: () => conditions.map((each) => `${each.name}: ` + (supported(each).map(({ name, low, high }) => `${name} between ${duration(low)} and ${high === null ? "unbounded" : duration(high)}`).join(", ") || `n = ${each.n}, no interval`)).join("; "),
     draw: (width) => {
       const times = rows.flatMap((row) => timeOf(row) ?? []);
+      if (times.length === 0) return nothingToDraw();
       const axis = placeAxis(times, width - 60);
       const curves = conditions.map((each) => {
         const own = rows.filter((row) => row.condition === each.name);
@@ -206,7 +208,7 @@ export function ecdfPicture(data: RunData): Picture {
           color: { type: "identity" },
           marks: [
             ...axisMarks("x", axis, last),
-            Plot.text([each.name], { frameAnchor: "top-left", dy: -18, dx: -44, text: (name: string) => name, fill: INK, fontWeight: "600" }),
+            Plot.text([oneLine(each.name, width / 8)], { frameAnchor: "top-left", dy: -18, dx: -44, text: (name: string) => name, fill: INK, fontWeight: "600" }),
             Plot.ruleY([0, 1], { stroke: MUTED, strokeOpacity: 0.35 }),
             Plot.areaY(drawn, { x: "x", y: "y", curve: "step-after", fill: INK, fillOpacity: 0.07 }),
             Plot.ruleY(intervals, { y: "level", x1: "low", x2: (one) => one.high ?? end, stroke: MUTED, strokeWidth: 5, strokeOpacity: 0.45 }),
@@ -250,6 +252,7 @@ export function orderPicture(data: RunData): Picture {
         const y = timeOf(row);
         return y === null ? [] : [{ ...row, x, y }];
       });
+      if (all.length === 0) return nothingToDraw();
       const axis = timeAxis(all.map((row) => row.y), 300);
       const blocks = new Map<number, [number, number]>();
       for (const { row, x } of placed) {
@@ -317,7 +320,7 @@ export function stagesPicture(data: RunData): Picture {
         const plot = Plot.plot({
           ...FRAME, width: each, height: conditions.length * 30 + 34, marginLeft: names, marginRight: 18, marginTop: 4, marginBottom: 28,
           x: { domain: [0, high], ticks: Math.max(2, Math.floor((each - names) / 75)), tickFormat: (value: number) => tick(value), label: null, grid: true },
-          y: { domain: [conditions.length - 0.5, -0.5], ticks: conditions.map((_, index) => index), tickFormat: (index: number) => cut(conditions[index]?.name ?? "", 19), tickSize: 0, label: null },
+          y: { domain: [conditions.length - 0.5, -0.5], ticks: conditions.map((_, index) => index), tickFormat: (index: number) => oneLine(conditions[index]?.name ?? "", 19), tickSize: 0, label: null },
           color: { type: "identity" },
           marks: [
             Plot.rect(medians, { x1: 0, x2: "value", y1: (one) => one.index - 0.32, y2: (one) => one.index + 0.32, fill: stageColor(stage.name), fillOpacity: 0.85 }),
@@ -335,8 +338,14 @@ export function stagesPicture(data: RunData): Picture {
   };
 }
 
-function cut(text: string, most: number): string {
-  return text.length > most ? text.slice(0, most - 1) + "…" : text;
+/** A name where it has one line of at most so many letters. */
+function oneLine(name: string, most: number): string {
+  const text = shown(name).replace(/\s+/g, " ");
+  return text.length > most ? text.slice(0, Math.max(1, Math.floor(most) - 1)) + "…" : text;
+}
+
+function nothingToDraw(): HTMLElement {
+  return h("p", { class: "remark" }, "No attempt has a time that could be drawn.");
 }
 
 // ---- counters beside TTFT ----

@@ -145,12 +145,13 @@ function stageBar(stages: StageLook[], typical: Record<string, Value>, median: n
 
 export function conditionBars(conditions: Condition[], stages: StageLook[], define: Definitions): HTMLElement {
   const scale = barScale(conditions);
+  const known = conditions.some((each) => numberOf(each.ttft_ns.median) !== undefined);
   const used = new Set<string>();
   const short = new Set<string>();
   const rows = conditions.map((condition) => {
     const { ttft_ns: summary, median_attempt: typical } = condition;
     const median = numberOf(summary.median);
-    const track = h("div", { class: "track" }, gridLines(0, scale.axis, scale.end));
+    const track = h("div", { class: "track" }, known ? gridLines(0, scale.axis, scale.end) : []);
     const told: string[] = [];
     const words = new Map(stages.map((stage) => [stage.name, stage.words]));
     if (median !== undefined && typical) {
@@ -177,7 +178,7 @@ export function conditionBars(conditions: Condition[], stages: StageLook[], defi
       h("div", { class: "row-value" }, number(value, define.text("ttft_ns", `median of ${summary.n}, failures ranked behind every success`), "number big"),
         h("small", {}, intervalText(interval) || (summary.null_reasons["median_ci"] ?? "")), failed));
   });
-  return h("div", { class: "tracks bars" }, stageLegend(stages, used, define, stages.filter(({ name }) => short.has(name) && !used.has(name))), h("div", { role: "list" }, rows), axis(0, scale.axis, "ns", scale.end));
+  return h("div", { class: "tracks bars" }, stageLegend(stages, used, define, stages.filter(({ name }) => short.has(name) && !used.has(name))), h("div", { role: "list" }, rows), known ? axis(0, scale.axis, "ns", scale.end) : null);
 }
 
 function changedWords(condition: Condition): string {

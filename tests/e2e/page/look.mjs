@@ -17,6 +17,7 @@ const read = (page) => page.evaluate(() => {
   return {
     title: document.title,
     headline: text("h1")[0] ?? "",
+    text: document.body.innerText,
     costs: text(".cost-list .amount"),
     sections: text("h2"),
     overflow: document.documentElement.scrollWidth - document.documentElement.clientWidth,
@@ -120,10 +121,12 @@ if (await search.count()) {
   found.opened = await page.locator(".told").textContent();
   const lanes = page.locator("svg.lanes");
   const range = () => page.locator("svg.lanes .grid text").allTextContents();
-  await lanes.focus();
-  const before = await range();
-  for (let times = 0; times < 3; times++) await page.keyboard.press("+");
-  found.zoomed = JSON.stringify(before) !== JSON.stringify(await range());
+  if (await lanes.count()) { // none of an attempt without any time
+    await lanes.focus();
+    const before = await range();
+    for (let times = 0; times < 3; times++) await page.keyboard.press("+");
+    found.zoomed = JSON.stringify(before) !== JSON.stringify(await range());
+  }
 }
 const term = page.locator("[data-def].term").first();
 if (await term.count()) {
