@@ -21,6 +21,7 @@ from pathlib import Path
 from support import paired
 from support.bench_models import MODELS, ROOT, ROUSE, machine, model_file, rouse
 from support.cold_start_arms import call, rouse_arm, started
+from support.raw_rows import recorded
 from support.streams import ask, tokens, wait_ready
 
 RESULTS = ROOT / "bench/results/tiers.jsonl"
@@ -96,16 +97,9 @@ def main() -> int:
         options.model, options.rounds = "real", 1
     model = model_file(options.model)
     rng = random.Random(options.seed)
-    rows = []
-    stream = open(os.devnull if options.smoke else options.results, "w", encoding="utf-8")
-
-    def out(row):
-        rows.append(row)
-        stream.write(json.dumps(row) + "\n")
-        stream.flush()
-
     arm = rouse_arm(ROUSE, model)
-    with stream, started(arm.new, {}, Path(os.devnull)) as port:
+    with (recorded(options.results, keep=not options.smoke) as (rows, out),
+          started(arm.new, {}, Path(os.devnull)) as port):
         out({"kind": "settings", "model": options.model, "rounds": options.rounds,
              "seed": options.seed, "version": arm.version, **machine()})
         wait_ready(port)

@@ -28,6 +28,7 @@ from support import paired
 from support.bench_models import MODELS, ROOT, ROUSE, machine, model_file
 from support.cold_start_arms import llama_arms, rouse_arm, started
 from support.cold_start_report import MODEL_TITLES
+from support.raw_rows import recorded
 from support.streams import ask, tokens, wait_ready
 
 RESULTS = ROOT / "bench/results/warm_rates.jsonl"
@@ -175,15 +176,7 @@ def main() -> int:
     if options.write_docs:
         write_docs([json.loads(line) for line in options.results.read_text().splitlines()])
         return 0
-    rows = []
-    stream = open(os.devnull if options.smoke else options.results, "w", encoding="utf-8")
-
-    def out(row):
-        rows.append(row)
-        stream.write(json.dumps(row) + "\n")
-        stream.flush()
-
-    with stream:
+    with recorded(options.results, keep=not options.smoke) as (rows, out):
         out({"kind": "settings", "rounds": options.rounds, "seed": options.seed,
              "beside": options.beside,
              **machine()})

@@ -53,7 +53,9 @@ def tables(lines: list[dict], rouse: Path) -> dict:
     def of(kind, model=None):
         return [line for line in lines if line["kind"] == kind
                 and (model is None or line["model"] == model)]
-    found = {"machine": of("machine")[0], "settings": of("settings"), "models": {},
+    found = {"machine": of("machine")[0],
+             "commits": list(dict.fromkeys(each["commit"] for each in of("machine"))),
+             "settings": of("settings"), "models": {},
              "environment": (of("environment") or [{}])[-1]}
     for model in [line["model"] for line in of("model")]:
         facts = of("model", model)[0]
@@ -273,7 +275,7 @@ def markdown(found: dict) -> str:
     disk = found["environment"].get("disk", "")
     lines += [f"Machine: {machine['cpu']}, {machine['cpus']} CPUs, "
               f"{machine['memory_bytes'] / 2**30:.0f} GiB, {disk}, Linux {machine['kernel']}. "
-              f"rouse at {machine['commit']}. Versions: {'; '.join(versions(found))}."]
+              f"rouse at {' and '.join(found['commits'])}. Versions: {'; '.join(versions(found))}."]
     return "\n".join(lines)
 
 

@@ -283,11 +283,10 @@ std::vector<std::string> Remarks(const DoctorTarget& target) {
   }
   if (os::ReadFreePageReporting(Root()).value_or(false)) {
     remarks.emplace_back(
-        "The host takes back memory that is free for some seconds (free page reporting): who uses "
-        "it "
-        "next waits for the host, which no counter here shows. A cold start right after an "
-        "eviction "
-        "is then earlier than one after a pause; idle = \"10s\" behind the eviction shows it.");
+        "The host takes back memory that is free for some seconds (free page reporting): whoever "
+        "uses it next waits for the host, which no counter here shows. A cold start right after an "
+        "eviction is then earlier than one after a pause; idle = \"10s\" behind the eviction shows "
+        "it.");
   }
   if (vmstat.ok() && vmstat->cache_drops.value_or(0) > 0) {
     remarks.push_back("The whole page cache has been dropped since boot (drop_caches: " +

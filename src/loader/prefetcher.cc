@@ -247,6 +247,7 @@ class PrefetcherImpl : public Prefetcher {
     return setup;
   }
 
+  // What tells nothing (it was cancelled, or found its slices resident) is not remembered.
   void Probe(const std::string& path, const std::string& device, const Work& work) {
     std::vector<MeasuredSetup> measured = ProbeDevice(
         work,
@@ -255,7 +256,7 @@ class PrefetcherImpl : public Prefetcher {
                      const Work& slice) { return Read(path, setup, slice); },
          .cancelled = [&] { return cancel_.load(); }},
         RealClock());
-    if (measured.empty()) return;
+    if (measured.empty() || measured.front().bytes_per_s.empty()) return;
     const MeasuredSetup& best = ChooseSetup(measured);
     profile_ = DeviceProfile{device, best.setup, best.Typical(), WallNowNs() / kNsPerSecond, 0};
     profile_is_new_ = true;

@@ -54,7 +54,8 @@ std::vector<MeasuredSetup> ProbeDevice(const Work& work, const ProbeActions& act
   const MonoTime start = clock.Now();
   for (int round = 0; round < kRounds; ++round) {
     for (size_t turn = 0; turn < candidates.size(); ++turn) {
-      if (actions.cancelled() || clock.Now() - start > kLimitNs) return measured;
+      if (actions.cancelled()) return {};
+      if (clock.Now() - start > kLimitNs) return measured;
       const size_t i = round % 2 == 0 ? turn : candidates.size() - 1 - turn;
       const ReadSetup& setup = candidates[i];
       const int64_t bytes = std::max(kSliceBytes, setup.window_bytes * setup.threads);

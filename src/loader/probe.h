@@ -26,8 +26,8 @@ struct ProbeActions {
 // Each of CandidateSetups() reads a few slices in a part of the file of its own, in turns and back
 // again, no longer than half a second in all. Between two slices of one way lies a gap, since the
 // kernel reads ahead; a slice that is mostly resident all the same tells nothing of the device and
-// is not counted. `work` is cut into windows of the default. Empty when reading failed, for whoever
-// reads on to tell.
+// is not counted. `work` is cut into windows of the default. Empty when it was cancelled, and when
+// reading failed, for whoever reads on to tell.
 std::vector<MeasuredSetup> ProbeDevice(const Work& work, const ProbeActions& actions, Clock& clock);
 
 }  // namespace rouse::loader

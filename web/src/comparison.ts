@@ -2,7 +2,7 @@
 // distributions on one axis.
 
 import * as Plot from "@observablehq/plot";
-import { h, s } from "./dom";
+import { h, s, safeText } from "./dom";
 import { duration, list, metricName, quantity, range, signed, words as spaced } from "./format";
 import { currentTheme } from "./looks";
 import { Definitions, term } from "./define";
@@ -85,7 +85,7 @@ function distributions(page: ComparisonPage, unit: string): HTMLElement {
           marks: [...axisMarks("x", axis), Plot.ruleY([0, 1], { stroke: MUTED, strokeOpacity: 0.35 }),
             curves.map((curve) => Plot.lineY(closed(curve), { x: "x", y: "y", curve: "step-after", strokeWidth: 2, stroke: curve.side === "treatment" ? treatment : control, ...(curve.side === "control" ? { strokeDasharray: "5,3" } : {}) }))] });
         plot.setAttribute("role", "img");
-        plot.setAttribute("aria-label", `Distributions of ${each.treatment.condition} and ${each.control.condition}`);
+        plot.setAttribute("aria-label", safeText(`Distributions of ${each.treatment.condition} and ${each.control.condition}`));
         return h("div", { class: "small" }, h("h3", {}, each.name || each.treatment.condition), plot);
       })));
     },

@@ -11,7 +11,7 @@ const UNSEEN = /[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u061c\u200e\u200f\u202a
 const READ = new Set(["aria-label", "title", "data-def"]);
 
 /** Foreign text as it may be shown: what can't be seen is "\ufffd". */
-export function shown(text: string): string {
+export function safeText(text: string): string {
   return text.replace(UNSEEN, "\ufffd");
 }
 
@@ -19,7 +19,7 @@ function fill(element: Element, attributes: Attributes, children: Child[]): void
   for (const [name, value] of Object.entries(attributes)) {
     if (value === null || value === undefined || value === false) continue;
     if (typeof value === "function") element.addEventListener(name, value);
-    else element.setAttribute(name, value === true ? "" : READ.has(name) ? shown(String(value)) : String(value));
+    else element.setAttribute(name, value === true ? "" : READ.has(name) ? safeText(String(value)) : String(value));
   }
   append(element, children);
 }
@@ -28,7 +28,7 @@ function append(element: Element, children: Child[]): void {
   for (const child of children) {
     if (child === null || child === undefined || child === false) continue;
     if (Array.isArray(child)) append(element, child);
-    else element.append(child instanceof Node ? child : shown(String(child)));
+    else element.append(child instanceof Node ? child : safeText(String(child)));
   }
 }
 

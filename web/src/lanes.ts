@@ -2,7 +2,7 @@
 // beside it, what was sampled meanwhile, and the page cache as a strip over the file. Zoom with the buttons, the wheel with
 // Ctrl, or + and - and the arrow keys; drag to move.
 
-import { h, place, s } from "./dom";
+import { h, place, s, safeText } from "./dom";
 import { bytes, duration, metricName, percent, plural, quantity, tick, words as spaced } from "./format";
 import { inkOn, stageColor } from "./looks";
 import { number, term, type Definitions } from "./define";
@@ -122,7 +122,7 @@ class LanePicture {
       button("all", "Show all of the attempt", () => (this.range = this.whole)),
       button("+", "Zoom in", () => this.zoom(0.5, middle())), button("−", "Zoom out", () => this.zoom(2, middle())),
       button("←", "Earlier", () => this.move(-0.25)), button("→", "Later", () => this.move(0.25)));
-    this.svg.setAttribute("aria-label", this.alternative());
+    this.svg.setAttribute("aria-label", safeText(this.alternative()));
     this.element = h("div", { class: "lane-box" }, bar, this.svg);
     this.svg.addEventListener("wheel", (event) => {
       if (!event.ctrlKey) return;

@@ -2,7 +2,7 @@
 // the order of the run, stages, counters.
 
 import * as Plot from "@observablehq/plot";
-import { h, shown } from "./dom";
+import { h, safeText } from "./dom";
 import { bytes, duration, list, metricName, plural, quantity, range, tick, words as spaced } from "./format";
 import { currentTheme, FAILURE, rampColor, stageColor, symbolOf } from "./looks";
 import { term, type Definitions } from "./define";
@@ -75,7 +75,7 @@ const told = (row: Row): string =>
 const timeOf = (row: Row): number | null => row.ttft ?? row.waited;
 
 function tip<T extends Row & { x: number; y: number }>(rows: T[], text: (row: T) => string = told): Plot.Markish {
-  return Plot.tip(rows, Plot.pointer({ x: "x", y: "y", title: text, fill: "var(--card)", maxRadius: 30 }));
+  return Plot.tip(rows, Plot.pointer({ x: "x", y: "y", title: (row: T) => safeText(text(row)), fill: "var(--card)", maxRadius: 30 }));
 }
 
 function failureMarks<T extends { x: number; y: number }>(rows: T[]): Plot.Markish {
@@ -330,7 +330,7 @@ export function stagesPicture(data: RunData): Picture {
           ],
         });
         plot.setAttribute("role", "img");
-        plot.setAttribute("aria-label", `${stage.words}: ` + conditions.map((one) => `${one.name} ${duration(numberOf(one.stages_ns[stage.name]?.median))}`).join(", "));
+        plot.setAttribute("aria-label", safeText(`${stage.words}: ` + conditions.map((one) => `${one.name} ${duration(numberOf(one.stages_ns[stage.name]?.median))}`).join(", ")));
         return h("div", { class: "small" }, h("h3", {}, term(stage.words, data.define.text(`stage_${stage.name}_ns`))), clickable(plot, data));
       });
       return h("div", { class: `smalls across-${across}` }, plots);
@@ -340,7 +340,7 @@ export function stagesPicture(data: RunData): Picture {
 
 /** A name where it has one line of at most so many letters. */
 function oneLine(name: string, most: number): string {
-  const text = shown(name).replace(/\s+/g, " ");
+  const text = safeText(name).replace(/\s+/g, " ");
   return text.length > most ? text.slice(0, Math.max(1, Math.floor(most) - 1)) + "…" : text;
 }
 

@@ -2,7 +2,7 @@
 // there are thousands, and the figure around each picture.
 
 import * as Plot from "@observablehq/plot";
-import { h, s } from "./dom";
+import { h, s, safeText } from "./dom";
 import { duration, tick } from "./format";
 
 /** As many dots as SVG draws without being felt. */
@@ -64,7 +64,7 @@ function redraw(entry: (typeof pictures)[number]): void {
   const whole = drawn.querySelector<Element>("[role=img][aria-label='']") ?? (drawn.getAttribute("role") === "img" ? drawn : null) ?? (svgs.length === 1 ? svgs[0]! : null);
   if (whole && !whole.getAttribute("aria-label")) {
     whole.setAttribute("role", "img");
-    whole.setAttribute("aria-label", entry.picture.alternative());
+    whole.setAttribute("aria-label", safeText(entry.picture.alternative()));
   }
   // Plot names its groups with aria-label, which a group without a role must not have.
   for (const group of drawn.querySelectorAll("g[aria-label]")) {

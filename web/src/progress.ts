@@ -1,7 +1,7 @@
 // A running run: how far it is, what is waited for, what came last. For the list of runs and for a
 // run's own page.
 
-import { h, place } from "./dom";
+import { h, place, safeText } from "./dom";
 import { duration, plural, words as spaced } from "./format";
 import type { Progress, Recent, RunLine } from "./feed";
 
@@ -101,7 +101,7 @@ export class ProgressCard {
     this.done.textContent = words?.done ?? (this.run.progress === null ? "It has not told how far it is." : "It has just begun.");
     this.left.textContent = words?.left ?? "";
     (this.left.previousSibling as Text).data = words?.left ? " · " : "";
-    this.now.textContent = words?.now ?? "";
+    this.now.textContent = safeText(words?.now ?? "");
     this.gone.textContent = words?.gone ?? "";
     this.gone.toggleAttribute("hidden", !words?.gone);
     if (!words) return;
