@@ -524,7 +524,7 @@ def test_while_idling_the_built_in_server_and_its_file_are_left_alone(rouse, env
     # Timers of its own threads; an answer to anything would be some ms at least.
     assert idle[-1] - idle[0] < 5_000_000, idle[-1] - idle[0]
     before, after = attempt["state_before"]["page_cache"], attempt["state_at_send"]["page_cache"]
-    # Whoever reads the file brings pages in; one that the kernel moves in that moment may be missing.
+    # Whoever reads the file brings pages in; one that the kernel moves right then may be missing.
     assert before["value"] - 0.001 < after["value"] <= before["value"]
 
 
