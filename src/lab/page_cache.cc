@@ -24,9 +24,9 @@ class MappedLock : public PageLock {
   int64_t locked_bytes_;
 };
 
-// Now and then a sample of an evicted file finds a few pages. Why is not known; another sample of
-// it, such as a server takes for its own report, brings its pages in for a moment. A second look,
-// counted together with the first, tells such pages from ones that stay.
+// A sample brings the pages that it looks at in for a moment, and another one, such as a server
+// takes for its own report, may meet a few of them. A second look, counted together with the first,
+// tells such pages from ones that stay.
 Result<std::vector<os::Residency>> ReadStrip(const std::string& path) {
   ASSIGN_OR_RETURN(std::vector<os::Residency> strip, os::ReadResidencyParts(path, kStripParts));
   const os::Residency whole = os::SumOf(strip);
