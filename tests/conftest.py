@@ -135,10 +135,11 @@ def run_rouse(rouse: Path, environment: dict[str, str]):
     """run_rouse("models", "--json", timeout=10, env={...}, input="...") -> Finished."""
 
     def run(*arguments, timeout: float = COMMAND_TIMEOUT_S, env: dict | None = None,
-            input: str | None = None, cwd: Path | None = None) -> Finished:
+            input: str | None = None, cwd: Path | None = None,
+            binary: str | Path = rouse) -> Finished:
         started = time.monotonic()
         answer = subprocess.run(
-            [str(rouse), *map(str, arguments)], capture_output=True, text=True, errors="replace",
+            [str(binary), *map(str, arguments)], capture_output=True, text=True, errors="replace",
             env={**environment, **(env or {})}, timeout=timeout, check=False, cwd=cwd,
             **({"input": input} if input is not None else {"stdin": subprocess.DEVNULL}))
         return Finished(answer.returncode, answer.stdout, answer.stderr,

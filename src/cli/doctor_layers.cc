@@ -66,12 +66,11 @@ PageCacheTrial TryIn(const std::string& folder) {
 
 // Beside the model, for that file system's sake; where we may not write, in the temporary folder.
 PageCacheTrial TryPageCache(const std::string& model_file) {
-  const std::string beside = model_file.empty()
-                                 ? models::ModelsFolder()
-                                 : std::filesystem::absolute(model_file).parent_path().string();
-  PageCacheTrial trial = TryIn(beside);
+  PageCacheTrial trial = TryIn(models::FolderOf(model_file));
   if (trial.cannot.empty()) return trial;
-  return TryIn(std::filesystem::temp_directory_path().string());
+  std::error_code failed;
+  const std::string temporary = std::filesystem::temp_directory_path(failed).string();
+  return failed ? trial : TryIn(temporary);
 }
 
 // The command with everything that is known filled in.

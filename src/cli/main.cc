@@ -1,6 +1,7 @@
 // rouse: measures, explains and shortens the time to first token of local LLM servers.
 // This file finds the command and hands over to it.
 #include <cstdio>
+#include <exception>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -76,4 +77,12 @@ int Main(int argc, const char* const* argv) {
 }  // namespace
 }  // namespace rouse::cli
 
-int main(int argc, char** argv) { return rouse::cli::Main(argc, argv); }
+int main(int argc, char** argv) {
+  try {
+    return rouse::cli::Main(argc, argv);
+  } catch (const std::exception& exception) {
+    // None is expected; a library's that got through shall end in words all the same.
+    return rouse::cli::Fail(
+        rouse::Error(rouse::ErrorCode::kInternal, std::string("internal: ") + exception.what()));
+  }
+}

@@ -22,19 +22,21 @@ constexpr std::string_view kPrefix = "rouse-compile-";
 
 std::vector<std::string> CompileCache::RemoveStale() {
   std::vector<std::string> removed;
-  std::error_code ignored;
-  const fs::path folder = fs::temp_directory_path(ignored);
-  for (const auto& entry : fs::directory_iterator(folder, ignored)) {
-    const std::string name = entry.path().filename().string();
+  std::error_code failed;
+  const fs::path folder = fs::temp_directory_path(failed);
+  for (fs::directory_iterator each(folder, failed), end; !failed && each != end;
+       each.increment(failed)) {
+    const std::string name = each->path().filename().string();
     if (!name.starts_with(kPrefix)) continue;
     const std::string rest = name.substr(kPrefix.size());
     const std::optional<int64_t> pid = ParseInt64(rest.substr(0, rest.find('-')));
     struct stat info{};
     // Only what is ours: the folder is everybody's.
-    const bool ours = lstat(entry.path().c_str(), &info) == 0 && info.st_uid == geteuid();
+    const bool ours = lstat(each->path().c_str(), &info) == 0 && info.st_uid == geteuid();
     if (!pid || !ours || kill(static_cast<pid_t>(*pid), 0) == 0 || errno != ESRCH) continue;
-    if (fs::remove_all(entry.path(), ignored) > 0 && !ignored) {
-      removed.push_back("folder " + entry.path().string());
+    std::error_code ignored;
+    if (fs::remove_all(each->path(), ignored) > 0 && !ignored) {
+      removed.push_back("folder " + each->path().string());
     }
   }
   return removed;
@@ -76,9 +78,13 @@ Result<CompileCache::Contents> CompileCache::Read() const {
 
 Status CompileCache::Empty() const {
   std::error_code failed;
-  for (const auto& entry : fs::directory_iterator(directory_, failed)) {
-    fs::remove_all(entry.path(), failed);
-    if (failed) break;
+  std::vector<fs::path> entries;
+  for (fs::directory_iterator each(directory_, failed), end; !failed && each != end;
+       each.increment(failed)) {
+    entries.push_back(each->path());
+  }
+  for (const fs::path& each : entries) {
+    if (!failed) fs::remove_all(each, failed);
   }
   if (failed) return Error(ErrorCode::kIo, "cannot empty " + directory_ + ": " + failed.message());
   return {};

@@ -20,7 +20,7 @@ std::string Quoted(std::string_view text) { return "\"" + std::string(text) + "\
 
 std::string DirectoryOf(const TierPlace& place, const std::string& model_file) {
   if (!place.directory.empty()) return place.directory;
-  return std::filesystem::absolute(model_file).parent_path().string();
+  return models::FolderOf(model_file);
 }
 
 // The disk under the directory, when its reads may be limited.

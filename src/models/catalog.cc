@@ -202,6 +202,13 @@ std::string ModelsFolder() {
   return cache + "/models";
 }
 
+std::string FolderOf(const std::string& model_file) {
+  if (model_file.empty()) return ModelsFolder();
+  std::error_code failed;  // a current folder that is gone
+  const fs::path path = fs::absolute(model_file, failed);
+  return (failed ? fs::path(model_file) : path).parent_path().string();
+}
+
 std::vector<std::string> SearchFolders() {
   std::vector<std::string> folders;
   const std::string listed = Environment("ROUSE_MODELS");

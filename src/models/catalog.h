@@ -37,6 +37,8 @@ struct CatalogEntry {
 
 // $ROUSE_CACHE, else $XDG_CACHE_HOME/rouse, else ~/.cache/rouse; then "/models".
 std::string ModelsFolder();
+// The absolute folder of a model file; ModelsFolder() for no file.
+std::string FolderOf(const std::string& model_file);
 // The folders that are searched for *.gguf: those of $ROUSE_MODELS (separated by ':'), in its
 // order, then ModelsFolder().
 std::vector<std::string> SearchFolders();

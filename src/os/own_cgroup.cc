@@ -25,14 +25,15 @@ std::vector<std::string> RemoveStaleCgroups(const std::string& parent, std::stri
   std::vector<std::string> removed;
   std::error_code ignored;
   std::vector<std::string> candidates;
-  for (const auto& entry : std::filesystem::directory_iterator(parent, ignored)) {
-    const std::string name = entry.path().filename().string();
+  for (std::filesystem::directory_iterator each(parent, ignored), end; !ignored && each != end;
+       each.increment(ignored)) {
+    const std::string name = each->path().filename().string();
     if (!name.starts_with(std::string(prefix) + "-")) continue;
     const std::string rest = name.substr(prefix.size() + 1);
     const std::optional<int64_t> pid = ParseInt64(rest.substr(0, rest.find('-')));
     // A living tool may be about to use it; one with members cannot be removed anyway.
     if (!pid || kill(static_cast<pid_t>(*pid), 0) == 0 || errno != ESRCH) continue;
-    candidates.push_back(entry.path().string());
+    candidates.push_back(each->path().string());
   }
   for (const std::string& each : candidates) {
     if (rmdir(each.c_str()) == 0) removed.push_back(each);

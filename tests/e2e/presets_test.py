@@ -49,6 +49,28 @@ def test_every_preset_is_valid_by_the_schema(run_rouse, schema, tmp_path):
         check(schema, plan.stdout)
 
 
+def test_every_preset_can_be_read_and_scheduled_before_any_model_is_here(run_rouse, tmp_path):
+    nothing = {"ROUSE_CACHE": str(tmp_path), "ROUSE_MODELS": "", "ROUSE_MODEL": ""}
+    for preset in PRESETS:
+        plan = run_rouse("measure", "--preset", preset, "--print-plan", env=nothing)
+        assert plan.status == 0 and plan.stderr == "", (preset, plan.stderr)
+        assert tomllib.loads(plan.stdout)["experiment"]
+        dry = run_rouse("measure", "--preset", preset, "--dry-run", env=nothing)
+        assert dry.status == 0, (preset, dry.stderr)
+        started = run_rouse("measure", "--preset", preset, env=nothing)
+        assert started.status == 3 and "./dev run" in started.stderr, (preset, started.stderr)
+
+
+def test_a_folder_that_is_gone_and_no_temporary_folder_are_no_crash(run_rouse, rouse, tmp_path):
+    gone = tmp_path / "gone"
+    for command in (["doctor"], ["measure", "--preset", "storage", "--print-plan"],
+                    ["measure", "--preset", "quick", "--dry-run"], ["models"], ["list"]):
+        gone.mkdir()
+        answer = run_rouse("-c", 'cd "$1" && rmdir "$1" && shift && exec "$@"', "sh", gone, rouse,
+                           *command, binary="/bin/sh", env={"TMPDIR": str(tmp_path / "none")})
+        assert answer.status == 0, (command, answer.status, answer.stderr)
+
+
 def test_every_plan_of_the_documents_is_valid_by_the_schema_and_by_the_parser(run_rouse, schema,
                                                                               tmp_path):
     plans = 0
