@@ -37,6 +37,13 @@ struct ServerState {
   bool asleep = false;  // not loaded, and all but the weights' pages and the KV's memory is kept
   std::optional<int64_t> memory_bytes;
   std::string json;  // verbatim
+
+  // In the words of the layer `model`; "" when it does not tell.
+  std::string ModelWord() const {
+    if (asleep) return "asleep";
+    if (!model_loaded) return "";
+    return *model_loaded ? "loaded" : "unloaded";
+  }
 };
 
 class Target {
