@@ -241,11 +241,27 @@ void StoreAnswer(const wire::Exchange& exchange, bool keep, Attempt& attempt) {
   attempt.extra_json = extra.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
 }
 
+// Of what only the answer can tell, what an idle time may have taken.
+bool LostToIdle(const std::string& layer, const results::LayerReading& reading) {
+  if (reading.reached.value_or(true)) return false;
+  return (layer == LayerName(Layer::kPrefixCache) && reading.wanted == "hit") ||
+         (layer == LayerName(Layer::kConnection) && reading.wanted == "reused");
+}
+
 // A state that the answer itself refutes (a prefix that was cached after all, a connection that had
-// been closed) makes the attempt no sample of its condition; what was seen of it stays.
+// been closed) makes the attempt no sample of its condition; what was seen of it stays. After an
+// idle time a lost prefix or connection is what was looked for.
 void JudgeAfter(Attempt& attempt) {
   if (attempt.outcome != Outcome::kOk) return;
-  const std::string why = WhyNotReached(attempt.state_after);
+  results::LayerReadings judged = attempt.state_after;
+  results::LayerReadings lost;
+  for (const auto& [layer, reading] : attempt.state_after) {
+    if (attempt.idle_ns <= 0 || !LostToIdle(layer, reading)) continue;
+    lost.emplace(layer, reading);
+    judged.erase(layer);
+  }
+  if (!lost.empty()) attempt.warnings.push_back({"lost_while_idle", AllNotReached(lost)});
+  const std::string why = WhyNotReached(judged);
   if (why.empty()) return;
   attempt.outcome = Outcome::kStateNotReached;
   attempt.outcome_detail = "told by the answer: " + why;
@@ -257,6 +273,7 @@ class Runner {
       : context_(context),
         condition_(context.states.plan.conditions[scheduled.condition]),
         scheduled_(scheduled),
+        idle_ns_(IdleNs(context.states.plan, scheduled)),
         loads_(context.states, condition_) {
     context_.states.block_salt.reset();
     if (context_.states.plan.salt_per_block) {
@@ -309,6 +326,7 @@ class Runner {
       MarkTargetExited(context_, attempt_);
     } else {
       attempt_.state_after = ReadAfter(context_.states, condition_, preparation_, attempt_);
+      if (died) TellLateExit();
       StoreToldMemory(context_.states.told_state, attempt_);
       StorePrefixSize(context_.states, condition_, attempt_);
     }
@@ -330,13 +348,20 @@ class Runner {
            " during the attempt";
   }
 
+  // The answer was whole, and its server ended before it could be looked at: a sample all the same.
+  void TellLateExit() {
+    attempt_.state_after[std::string(LayerName(Layer::kProcess))].reached.reset();
+    attempt_.warnings.push_back(
+        {"target_exited_after_answer", "the server " + context_.states.target.ExitText()});
+  }
+
   void Fill() {
     attempt_.condition = condition_.name;
     attempt_.prime = scheduled_.prime;
     if (!scheduled_.prime) attempt_.block = scheduled_.block;
     attempt_.position = scheduled_.position;
     attempt_.api = context_.states.plan.target.api;
-    attempt_.idle_ns = condition_.idle_ns.value_or(0);
+    attempt_.idle_ns = idle_ns_;
   }
 
   // The others of a burst: the same request with salts of their own.
@@ -379,8 +404,7 @@ class Runner {
       attempt_ = End(Outcome::kStateNotReached, why);
       return false;
     }
-    const int64_t idle_ns = condition_.idle_ns.value_or(0);
-    if (!IdleAndWatch(idle_ns) || Interrupted(context_)) {
+    if (!IdleAndWatch() || Interrupted(context_)) {
       const bool suspended = SuspendedSince(context_, start_) > 0;
       attempt_ =
           End(Outcome::kInterrupted, suspended ? WhySuspended() : "interrupted before the request");
@@ -396,13 +420,13 @@ class Runner {
       attempt_ = End(Outcome::kStateNotReached, no_load);
       return false;
     }
-    const std::string lost_to_idle = idle_ns > 0 ? AllNotReached(attempt_.state_at_send) : "";
+    const std::string lost_to_idle = idle_ns_ > 0 ? AllNotReached(attempt_.state_at_send) : "";
     if (!lost_to_idle.empty()) attempt_.warnings.push_back({"lost_while_idle", lost_to_idle});
     if (lost.empty()) return true;
     // What an idle time or the ballast does to a layer is the finding, not a failure to set it.
     const bool ballast = condition_.Value(Layer::kMemoryPressure) != "none";
     if (ballast) attempt_.warnings.push_back({"lost_to_ballast", lost});
-    if (ballast || idle_ns > 0) return true;
+    if (ballast || idle_ns_ > 0) return true;
     attempt_ = End(Outcome::kStateNotReached, lost);
     return false;
   }
@@ -427,7 +451,7 @@ class Runner {
   std::string PagesDisturbedSince() {
     const bool usual =
         condition_.Value(Layer::kPageCache) == RowOf(Layer::kPageCache).default_value;
-    if (usual || scheduled_.prime || condition_.idle_ns.value_or(0) > 0) return "";
+    if (usual || scheduled_.prime || idle_ns_ > 0) return "";
     const results::LayerReadings now =
         ReadWithoutContact(context_.states, condition_, preparation_);
     return PagesNotReached(now) ? WhyNotReached(now) : "";
@@ -439,7 +463,7 @@ class Runner {
   // waited for its time limit. No request was sent yet, so nothing is chosen by its result.
   Result<Preparation> BringAboutPatiently() {
     using Pauses = std::span<const int64_t>;
-    const bool idle = condition_.idle_ns.value_or(0) > 0;
+    const bool idle = idle_ns_ > 0;
     for (const int64_t pause_ns : idle ? Pauses(kLongStatePausesNs) : Pauses(kStatePausesNs)) {
       Result<Preparation> prepared = BringAbout(context_.states, condition_);
       const bool again = prepared.ok() && !prepared->reached && !prepared->target_died &&
@@ -454,11 +478,11 @@ class Runner {
   }
 
   // Step 4. What can be told of the idle time is read on both sides of it.
-  bool IdleAndWatch(int64_t idle_ns) {
-    if (idle_ns > 0 && context_.on_idle) context_.on_idle(idle_ns);
-    if (!condition_.idle_ns) return true;
+  bool IdleAndWatch() {
+    if (!condition_.idle_ns || scheduled_.prime) return true;
+    if (idle_ns_ > 0 && context_.on_idle) context_.on_idle(idle_ns_);
     const IdleSnapshot before = ReadIdleSnapshot(context_.proc, context_.states);
-    if (!Idle(context_, idle_ns, start_)) return false;
+    if (!Idle(context_, idle_ns_, start_)) return false;
     StoreIdle(before, ReadIdleSnapshot(context_.proc, context_.states), condition_, attempt_);
     return true;
   }
@@ -466,6 +490,7 @@ class Runner {
   AttemptContext& context_;
   const Condition& condition_;
   const ScheduledAttempt& scheduled_;
+  const int64_t idle_ns_;
   MachineClocks start_;
   AttemptLoads loads_;
   Preparation preparation_;
@@ -530,12 +555,18 @@ Result<PrimerReport> SendPrimer(AttemptContext& context, const SendSetup& setup)
 }
 
 Attempt RunAttempt(AttemptContext& context, const ScheduledAttempt& scheduled) {
+  std::vector<results::Warning> taken;
   for (int i = 1;; ++i) {
     Attempt attempt = Runner(context, scheduled).Run();
-    // Another process took the port between our choice and the server's bind: not a finding.
-    const bool port_taken = attempt.outcome == Outcome::kTargetExited &&
-                            attempt.outcome_detail.find("in use") != std::string::npos;
-    if (!port_taken || i == kPortTries) return attempt;
+    // Another program took the port between our choice and the server's bind: whatever was seen
+    // then was not our server.
+    if (i == kPortTries || Interrupted(context) || !context.states.target.PortTaken()) {
+      attempt.warnings.insert(attempt.warnings.begin(), taken.begin(), taken.end());
+      return attempt;
+    }
+    taken.push_back({"port_taken",
+                     "another program listened on the port that was picked for the "
+                     "server; begun again on another one"});
   }
 }
 

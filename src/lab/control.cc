@@ -10,6 +10,7 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <utility>
 
 #include "base/fd.h"
 #include "wire/http_response.h"
@@ -20,20 +21,27 @@ namespace {
 
 constexpr size_t kReplyLimitBytes = 4U << 20U;
 
-// Waits for `events`; false at the deadline.
-bool WaitFor(int fd, short events, MonoTime deadline) {
+constexpr int64_t kLookMs = 100;  // so late may an interrupt be seen
+
+// Waits for `events`; false at the deadline and when interrupted.
+bool WaitFor(int fd, short events, Patience patience) {
   for (;;) {
-    const int64_t left_ns = deadline - MonoNow();
-    if (left_ns <= 0) return false;
+    const int64_t left_ns = patience.deadline - MonoNow();
+    if (left_ns <= 0 || patience.Interrupted()) return false;
     pollfd entry{.fd = fd, .events = events, .revents = 0};
-    const int64_t left_ms = std::min<int64_t>(left_ns / kNsPerMs + 1, 1000);
+    const int64_t left_ms = std::min<int64_t>(left_ns / kNsPerMs + 1, kLookMs);
     const int ready = poll(&entry, 1, static_cast<int>(left_ms));
     if (ready > 0) return true;
     if (ready < 0 && errno != EINTR) return false;
   }
 }
 
-Result<Fd> Connect(const wire::Url& url, MonoTime deadline) {
+Error Late(Patience patience, std::string message) {
+  if (patience.Interrupted()) return {ErrorCode::kInterrupted, "interrupted"};
+  return {ErrorCode::kTimeout, std::move(message)};
+}
+
+Result<Fd> Connect(const wire::Url& url, Patience patience) {
   addrinfo hints{};
   hints.ai_socktype = SOCK_STREAM;
   addrinfo* found = nullptr;
@@ -47,8 +55,8 @@ Result<Fd> Connect(const wire::Url& url, MonoTime deadline) {
     if (!fd.valid()) continue;
     int error = connect(fd.get(), each->ai_addr, each->ai_addrlen) == 0 ? 0 : errno;
     if (error == EINPROGRESS) {
-      if (!WaitFor(fd.get(), POLLOUT, deadline)) {
-        last = Error(ErrorCode::kTimeout, "no connection to " + url.Display() + " in time");
+      if (!WaitFor(fd.get(), POLLOUT, patience)) {
+        last = Late(patience, "no connection to " + url.Display() + " in time");
         continue;
       }
       socklen_t length = sizeof error;
@@ -63,14 +71,14 @@ Result<Fd> Connect(const wire::Url& url, MonoTime deadline) {
   return last;
 }
 
-Status SendAll(int fd, std::string_view bytes, MonoTime deadline) {
+Status SendAll(int fd, std::string_view bytes, Patience patience) {
   while (!bytes.empty()) {
     const ssize_t sent = send(fd, bytes.data(), bytes.size(), MSG_NOSIGNAL);
     if (sent > 0) {
       bytes.remove_prefix(static_cast<size_t>(sent));
     } else if (errno == EAGAIN) {
-      if (!WaitFor(fd, POLLOUT, deadline)) {
-        return Error(ErrorCode::kTimeout, "the server does not read its control request");
+      if (!WaitFor(fd, POLLOUT, patience)) {
+        return Late(patience, "the server does not read its control request");
       }
     } else if (errno != EINTR) {
       return Error(ErrorCode::kState, Error::FromErrno(errno, "control request").message());
@@ -86,14 +94,14 @@ class Collector : public wire::HttpSink {
   ControlReply reply;
 };
 
-Result<ControlReply> ReadReply(int fd, MonoTime deadline) {
+Result<ControlReply> ReadReply(int fd, Patience patience) {
   using State = wire::HttpResponseParser::State;
   wire::HttpResponseParser parser(64 << 10);
   Collector collector;
   std::array<char, 16384> buffer{};
   for (;;) {
-    if (!WaitFor(fd, POLLIN, deadline)) {
-      return Error(ErrorCode::kTimeout, "the server did not answer its control request in time");
+    if (!WaitFor(fd, POLLIN, patience)) {
+      return Late(patience, "the server did not answer its control request in time");
     }
     const ssize_t got = recv(fd, buffer.data(), buffer.size(), 0);
     if (got < 0 && (errno == EINTR || errno == EAGAIN)) continue;
@@ -115,13 +123,13 @@ Result<ControlReply> ReadReply(int fd, MonoTime deadline) {
 }  // namespace
 
 Result<ControlReply> CallControl(const std::string& base_url, std::string_view method,
-                                 std::string_view path, std::string_view body, MonoTime deadline,
+                                 std::string_view path, std::string_view body, Patience patience,
                                  const ControlHeaders& headers) {
   ASSIGN_OR_RETURN(const wire::Url url, wire::ParseUrl(base_url));
   if (url.tls || !url.unix_path.empty()) {
     return Error(ErrorCode::kUnsupported, "control calls need a plain http:// address");
   }
-  ASSIGN_OR_RETURN(const Fd fd, Connect(url, deadline));
+  ASSIGN_OR_RETURN(const Fd fd, Connect(url, patience));
   std::string request = std::string(method) + " " + std::string(path) +
                         " HTTP/1.1\r\nHost: " + url.Authority() +
                         "\r\nUser-Agent: rouse/" ROUSE_VERSION "\r\nConnection: close\r\n";
@@ -134,13 +142,13 @@ Result<ControlReply> CallControl(const std::string& base_url, std::string_view m
   }
   request += "\r\n";
   request += body;
-  RETURN_IF_ERROR(SendAll(fd.get(), request, deadline));
-  return ReadReply(fd.get(), deadline);
+  RETURN_IF_ERROR(SendAll(fd.get(), request, patience));
+  return ReadReply(fd.get(), patience);
 }
 
-bool AcceptsConnections(const std::string& base_url, MonoTime deadline) {
+bool AcceptsConnections(const std::string& base_url, Patience patience) {
   const Result<wire::Url> url = wire::ParseUrl(base_url);
-  return url.ok() && url->unix_path.empty() && Connect(*url, deadline).ok();
+  return url.ok() && url->unix_path.empty() && Connect(*url, patience).ok();
 }
 
 }  // namespace rouse::lab

@@ -206,7 +206,7 @@ class Experiment {
     for (size_t i = next; i < schedule_.size(); ++i) {
       if (schedule_[i].position && finished_.contains(*schedule_[i].position)) continue;
       ++rest;
-      idle_ns += plan_.conditions[schedule_[i].condition].idle_ns.value_or(0);
+      idle_ns += IdleNs(plan_, schedule_[i]);
     }
     if (begun_ == 0) return EstimateRunNs(plan_, schedule_, std::nullopt);
     return idle_ns + rest * (busy_ns_ / begun_);
@@ -261,6 +261,7 @@ class Experiment {
         clocks_.boot_id = extra["boot_id"].get<std::string>();
       }
     }
+    parts_.target.StopWaitingWhen(events_.interrupt);
     AttemptContext context = MakeContext();
     context.states.send_primer = [&](const SendSetup& setup) { return SendPrimer(context, setup); };
     context.states.on_step = [&](const std::string& what) { Say(what); };
@@ -331,7 +332,7 @@ class Experiment {
     progress_.until_wall_ns.reset();
     if (attempt.outcome != Outcome::kInterrupted) {
       ++begun_;
-      busy_ns_ += parts_.clock.Now() - from - condition.idle_ns.value_or(0);
+      busy_ns_ += parts_.clock.Now() - from - IdleNs(plan_, scheduled);
     }
     NoticeClocks(attempt);
     MarkRepeats(attempt);

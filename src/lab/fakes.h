@@ -67,7 +67,7 @@ class FakeTarget : public Target {
     if (!alive) return std::nullopt;
     return ProcessIdentity{.pid = pid, .start_ticks = 100 + pid};
   }
-  std::vector<int> Tree() override { return {}; }
+  std::vector<int> Tree() override { return tree; }
   std::vector<CommandLine> CommandLines() override {
     if (!alive) return {};
     CommandLine line{.pid = pid, .words = {"server", "--model", model_file()}};
@@ -80,6 +80,7 @@ class FakeTarget : public Target {
   }
   std::string ExitText() override { return exit_text; }
   std::string LogTail() override { return log_tail; }
+  bool PortTaken() override { return !alive && std::exchange(port_taken, false); }
   Status LoadModel(MonoTime) override {
     log_.push_back("load");
     loaded = true;
@@ -87,6 +88,7 @@ class FakeTarget : public Target {
   }
   Status UnloadModel(MonoTime deadline) override {
     log_.push_back("unload");
+    if (on_unload) on_unload();
     if (unload_hangs) {
       clock_.now = deadline;
       return Error(ErrorCode::kTimeout, "POST /models/unload did not take effect in time");
@@ -127,9 +129,12 @@ class FakeTarget : public Target {
   std::string dies_with;  // the next spawned process ends at once, like this
   std::string exit_text;
   std::string log_tail;
+  bool port_taken = false;  // once
+  std::vector<int> tree;
   bool never_ready = false;
   int64_t ready_after_ns = 0;
   bool unload_hangs = false;
+  std::function<void()> on_unload;
 
  private:
   FakeClock& clock_;
@@ -159,7 +164,8 @@ class FakePageCache : public PageCache {
     ratio = fraction;
     return {};
   }
-  std::vector<int> Mappers(const std::string&) override { return {}; }
+  std::vector<int> Mappers(const std::string&) override { return mappers; }
+  bool MayKnowOf(int) override { return may_know; }
   Result<std::unique_ptr<PageLock>> Lock(const std::string&) override {
     log_.push_back("lock");
     if (!lock_error.empty()) return Error(ErrorCode::kPermission, lock_error);
@@ -176,6 +182,8 @@ class FakePageCache : public PageCache {
   }
 
   double ratio = 1;
+  std::vector<int> mappers;
+  bool may_know = true;
   std::string why_stays;
   std::string lock_error;
   int64_t locked_bytes = 100'000'000;

@@ -91,10 +91,12 @@ class UrlTarget : public Target {
     const std::string text = body.is_null() ? "" : body.dump();
     ControlReply reply;
     for (;;) {
-      ASSIGN_OR_RETURN(reply, CallControl(origin_, method, path, text, deadline, headers));
+      ASSIGN_OR_RETURN(reply,
+                       CallControl(origin_, method, path, text, {deadline, interrupt()}, headers));
       if (reply.status < 300) return reply;
       // It listens, and says itself that it cannot answer yet: it is loading its model.
       if (reply.status != 503 || MonoNow() + kPollNs >= deadline) break;
+      if (Interrupted()) return Error(ErrorCode::kInterrupted, "interrupted");
       RealClock().SleepFor(kPollNs);
     }
     return Error(ErrorCode::kState, std::string(method) + " " + path + " answers " +
@@ -126,6 +128,7 @@ class UrlTarget : public Target {
       const Result<ServerState> state = ReadState();
       if (!state.ok()) return state.error();
       if (state->model_loaded == loaded) return {};
+      if (Interrupted()) return Error(ErrorCode::kInterrupted, "interrupted");
       if (MonoNow() >= deadline) {
         return Error(ErrorCode::kTimeout, call + " did not take effect in time");
       }
@@ -275,21 +278,28 @@ class OllamaTarget : public UrlTarget {
     return state;
   }
 
-  Status LoadModel(MonoTime deadline) override { return KeepAlive(-1, deadline); }
-  Status UnloadModel(MonoTime deadline) override { return KeepAlive(0, deadline); }
+  // For as long as the server's own setting says: a keep_alive of ours would stay with the model
+  // after the run, and an idle time would find a model that its users' server has unloaded.
+  Status LoadModel(MonoTime deadline) override {
+    return Generate({{"model", spec_.model}, {"stream", false}}, true, deadline);
+  }
+  // The number 0: a text lacks a unit and is refused.
+  Status UnloadModel(MonoTime deadline) override {
+    return Generate({{"model", spec_.model}, {"keep_alive", 0}, {"stream", false}}, false,
+                    deadline);
+  }
 
  private:
   bool IsOurs(const std::string& name) const {
     return name == spec_.model || name == spec_.model + ":latest";
   }
 
-  // A number: the text "-1" lacks a unit and is refused. Without a prompt nothing is generated.
-  Status KeepAlive(int seconds, MonoTime deadline) {
-    const Json body = {{"model", spec_.model}, {"keep_alive", seconds}, {"stream", false}};
+  // Without a prompt it loads or unloads, and generates nothing.
+  Status Generate(const Json& body, bool loaded, MonoTime deadline) {
     const auto reply = Call("POST", "/api/generate", body, deadline);
     if (!reply.ok()) return reply.error();
-    return Until(seconds != 0, deadline,
-                 "POST /api/generate with keep_alive " + std::to_string(seconds));
+    return Until(loaded, deadline,
+                 loaded ? "POST /api/generate" : "POST /api/generate with keep_alive 0");
   }
 };
 

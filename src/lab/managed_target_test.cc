@@ -232,7 +232,22 @@ TEST(SingleLlamaServer, ThatIsStillLoadingIsWaitedFor) {
   EXPECT_EQ(left, -1);
 }
 
-TEST(Ollama, LoadsAndUnloadsByKeepAliveAsANumber) {
+TEST(Ollama, ThatNeverLoadsIsWaitedForUntilAnInterrupt) {
+  FakeServer server("127.0.0.2");
+  server.answers["GET /api/ps"] = Says({{"models", Json::array()}});
+  server.answers["POST /api/generate"] = Says({{"done", true}});
+  const auto target = server.Make(TargetKind::kOllama, "qwen");
+  std::atomic<bool> interrupt = false;
+  target->StopWaitingWhen(&interrupt);
+  std::thread user([&interrupt] {
+    RealClock().SleepFor(100 * kNsPerMs);
+    interrupt = true;
+  });
+  EXPECT_EQ(target->LoadModel(In(600'000)).error().code(), ErrorCode::kInterrupted);
+  user.join();
+}
+
+TEST(Ollama, LoadsForAsLongAsItsOwnSettingSaysAndUnloadsByKeepAliveZero) {
   FakeServer server("127.0.0.2");
   Delayed model;
   server.answers["GET /api/ps"] = [&](const Json&) {
@@ -241,15 +256,13 @@ TEST(Ollama, LoadsAndUnloadsByKeepAliveAsANumber) {
     return http::Response{.body = Json{{"models", models}}.dump()};
   };
   server.answers["POST /api/generate"] = [&](const Json& body) {
-    if (!body["keep_alive"].is_number_integer()) return http::ErrorResponse(400, "missing unit");
-    model.Change(body["keep_alive"] != 0);
+    model.Change(!body.contains("keep_alive"));
     return http::Response{.body = R"({"done": true})"};
   };
   const auto target = server.Make(TargetKind::kOllama, "qwen");
   ASSERT_TRUE(target->LoadModel(In(5000)).ok());
   EXPECT_EQ(target->ReadState()->memory_bytes, 1000);
-  EXPECT_THAT(server.Asked().front(),
-              R"(POST /api/generate {"keep_alive":-1,"model":"qwen","stream":false})");
+  EXPECT_THAT(server.Asked().front(), R"(POST /api/generate {"model":"qwen","stream":false})");
   ASSERT_TRUE(target->UnloadModel(In(5000)).ok());
   EXPECT_THAT(server.Asked().front(),
               R"(POST /api/generate {"keep_alive":0,"model":"qwen","stream":false})");

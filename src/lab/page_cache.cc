@@ -84,6 +84,8 @@ class KernelPageCache : public PageCache {
     return pids;
   }
 
+  bool MayKnowOf(int pid) override { return os::ProcRoot::Real().ReadOf(pid, "maps").ok(); }
+
   Result<std::unique_ptr<PageLock>> Lock(const std::string& path) override {
     RETURN_IF_ERROR(Warm(path, 1.0));
     ASSIGN_OR_RETURN(os::MappedFile mapping, os::MappedFile::Map(path));

@@ -81,6 +81,10 @@ std::vector<ScheduledAttempt> MakeSchedule(const Plan& plan, uint64_t seed) {
   return schedule;
 }
 
+int64_t IdleNs(const Plan& plan, const ScheduledAttempt& scheduled) {
+  return scheduled.prime ? 0 : plan.conditions[scheduled.condition].idle_ns.value_or(0);
+}
+
 uint64_t DrawSeed() {
   uint64_t drawn = 0;
   CHECK(getrandom(&drawn, sizeof drawn, 0) == sizeof drawn);
@@ -92,8 +96,7 @@ int64_t EstimateRunNs(const Plan& plan, const std::vector<ScheduledAttempt>& sch
   int64_t total = kNsPerSecond;  // calibration, first start
   for (const ScheduledAttempt& attempt : schedule) {
     const Condition& condition = plan.conditions[attempt.condition];
-    total += kAttemptNs + StateCostNs(condition, model_bytes.value_or(0)) +
-             condition.idle_ns.value_or(0);
+    total += kAttemptNs + StateCostNs(condition, model_bytes.value_or(0)) + IdleNs(plan, attempt);
   }
   return total;
 }

@@ -37,6 +37,10 @@ struct ScheduledAttempt {
 // whose repeat is above b. The shuffle is Fisher-Yates from the end with Below(i + 1).
 std::vector<ScheduledAttempt> MakeSchedule(const Plan& plan, uint64_t seed);
 
+// How long it waits before its request: the condition's idle time, 0 for the prime, which is there
+// to start the server.
+int64_t IdleNs(const Plan& plan, const ScheduledAttempt& scheduled);
+
 // 1 to 999,999, from the kernel: short enough to be read out and typed.
 uint64_t DrawSeed();
 

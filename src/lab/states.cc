@@ -55,6 +55,9 @@ class Builder {
         return Error(ErrorCode::kInterrupted, "interrupted");
       }
       if (const Why why = (this->*step)()) {
+        if (context_.interrupted && context_.interrupted()) {
+          return Error(ErrorCode::kInterrupted, *why);  // a state that was cut is no finding
+        }
         preparation_.why = *why;
         preparation_.target_died = HasProcess(context_) && started_ && !context_.target.Alive();
         return std::move(preparation_);
@@ -153,7 +156,7 @@ class Builder {
         return std::nullopt;
       }
       why = ready.error().message();
-      if (context_.target.LogTail().find("in use") == std::string::npos) break;
+      if (!context_.target.PortTaken()) break;
     }
     return why;
   }
@@ -347,10 +350,26 @@ class Builder {
   }
 
   // What the server says is not enough: its processes must not map the file any more either.
+  // Where that can't be seen, the proof does not say so.
   void ProveUnmapped(LayerReading& reading) {
-    reading.proof += " and no mapping of the file";
+    const std::string file = context_.target.model_file();
     const std::vector<int> tree = context_.target.Tree();
-    for (const int pid : context_.page_cache.Mappers(context_.target.model_file())) {
+    const std::string alone = "only its own word is known: ";
+    if (file.empty()) {
+      reading.detail = alone + "which file it maps is not (--model-file names it)";
+      return;
+    }
+    if (tree.empty()) {
+      reading.detail = alone + "its processes are another user's or on another machine";
+      return;
+    }
+    for (const int pid : tree) {
+      if (context_.page_cache.MayKnowOf(pid)) continue;
+      reading.detail = alone + "what its process " + std::to_string(pid) + " maps may not be read";
+      return;
+    }
+    reading.proof += " and no mapping of the file";
+    for (const int pid : context_.page_cache.Mappers(file)) {
       if (std::find(tree.begin(), tree.end(), pid) == tree.end()) continue;
       reading.reached = false;
       reading.detail = "process " + std::to_string(pid) + " of the server still maps the file";

@@ -52,6 +52,8 @@ class PageCache {
   virtual Status Warm(const std::string& path, double fraction) = 0;
   // The processes that have the file mapped, as far as we may know.
   virtual std::vector<int> Mappers(const std::string& path) = 0;
+  // Whether we may know of this one.
+  virtual bool MayKnowOf(int pid) = 0;
   // All of its pages, resident and locked by us for as long as the result lives.
   virtual Result<std::unique_ptr<PageLock>> Lock(const std::string& path) = 0;
 };

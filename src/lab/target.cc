@@ -54,6 +54,19 @@ Result<int> FreePort() {
   return int{ntohs(address.sin_port)};
 }
 
+// SO_REUSEADDR lets connections that are closing pass, and nobody who listens.
+bool IsListenedOn(int port) {
+  const Fd fd(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  const int yes = 1;
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  address.sin_port = htons(static_cast<uint16_t>(port));
+  return fd.valid() && setsockopt(fd.get(), SOL_SOCKET, SO_REUSEADDR, &yes, sizeof yes) == 0 &&
+         bind(fd.get(), reinterpret_cast<sockaddr*>(&address), sizeof address) != 0 &&
+         errno == EADDRINUSE;
+}
+
 // A process of ours behind a loopback port.
 class ProcessTarget : public Target {
  public:
@@ -142,6 +155,7 @@ class ProcessTarget : public Target {
   }
 
   std::string LogTail() override { return os::ReadTail(log_path_, kLogTailBytes); }
+  bool PortTaken() override { return child_.valid() && !Alive() && IsListenedOn(port_); }
   const CompileCache* compile_cache() const override { return compile_cache_.get(); }
 
  protected:
@@ -154,11 +168,12 @@ class ProcessTarget : public Target {
     return Error(ErrorCode::kState, message);
   }
 
-  // Polls `done` until it is true, the process ends, or the deadline.
+  // Polls `done` until it is true, the process ends, an interrupt, or the deadline.
   template <typename Done>
   Status PollUntil(MonoTime deadline, std::string_view what, Done done) {
     while (!done()) {
       if (!Alive()) return Died();
+      if (Interrupted()) return Error(ErrorCode::kInterrupted, "interrupted");
       if (MonoNow() >= deadline) {
         return Error(ErrorCode::kTimeout, std::string(what) + " in time");
       }
@@ -223,8 +238,8 @@ class BuiltinTarget : public ProcessTarget {
   }
 
   Result<ServerState> ReadState() override {
-    ASSIGN_OR_RETURN(const ControlReply reply,
-                     CallControl(url(), "GET", "/state", "", MonoNow() + kControlNs));
+    ASSIGN_OR_RETURN(const ControlReply reply, CallControl(url(), "GET", "/state", "",
+                                                           {MonoNow() + kControlNs, interrupt()}));
     if (reply.status != 200) {
       return Error(ErrorCode::kState, "GET /state answers " + std::to_string(reply.status));
     }
@@ -277,7 +292,7 @@ class BuiltinTarget : public ProcessTarget {
     if (model_id_.empty()) RETURN_IF_ERROR(StateOnly());
     const nlohmann::json body = {{"model", model_id_}};
     ASSIGN_OR_RETURN(const ControlReply reply,
-                     CallControl(url(), "POST", path, body.dump(), deadline));
+                     CallControl(url(), "POST", path, body.dump(), {deadline, interrupt()}));
     if (reply.status >= 300) {
       return Error(ErrorCode::kState,
                    "POST " + path + " answers " + std::to_string(reply.status) + ": " + reply.body);
@@ -336,7 +351,7 @@ class CommandTarget : public ProcessTarget {
   // Accepting a connection wakes nothing; whether it can answer is told by the primer.
   Status WaitReady(MonoTime deadline) override {
     return PollUntil(deadline, "the server did not accept a connection", [&] {
-      return AcceptsConnections(url(), Earlier(deadline, MonoNow() + kNsPerSecond));
+      return AcceptsConnections(url(), {Earlier(deadline, MonoNow() + kNsPerSecond), interrupt()});
     });
   }
 

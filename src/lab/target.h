@@ -3,6 +3,7 @@
 // the real ones; tests use a fake. The lab talks to all of them over HTTP only.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -49,6 +50,10 @@ struct ServerState {
 class Target {
  public:
   virtual ~Target() = default;
+
+  // Waiting for the server ends with kInterrupted as soon as the flag is true; ending it does not
+  // look at it.
+  void StopWaitingWhen(const std::atomic<bool>* interrupt) { interrupt_ = interrupt; }
 
   virtual TargetKind kind() const = 0;
   // Base URL for requests. Known before the process runs: the port is chosen beforehand.
@@ -99,6 +104,8 @@ class Target {
   virtual std::string ExitText() = 0;
   // The last lines of the process's stderr.
   virtual std::string LogTail() = 0;
+  // Whether our process has ended and another program listens on the port that was picked for it.
+  virtual bool PortTaken() { return false; }
 
   // Both return when the server says that it is so, kUnsupported when it has no such call.
   virtual Status LoadModel(MonoTime deadline) = 0;
@@ -120,6 +127,13 @@ class Target {
   }
   // The directory of compiled kernels that this target was started with; null without one.
   virtual const CompileCache* compile_cache() const { return nullptr; }
+
+ protected:
+  bool Interrupted() const { return interrupt_ != nullptr && interrupt_->load(); }
+  const std::atomic<bool>* interrupt() const { return interrupt_; }
+
+ private:
+  const std::atomic<bool>* interrupt_ = nullptr;
 };
 
 // A started process is ended by the destructor, and by the kernel when the tool dies.
