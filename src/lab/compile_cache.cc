@@ -1,15 +1,13 @@
 #include "lab/compile_cache.h"
 
+#include <fcntl.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <atomic>
 #include <cerrno>
-#include <csignal>
+#include <cstdlib>
 #include <filesystem>
-#include <optional>
-
-#include "base/strings.h"
 
 namespace rouse::lab {
 namespace {
@@ -17,6 +15,21 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr std::string_view kPrefix = "rouse-compile-";
+
+// Held for as long as the directory is in use: it goes with the process that holds it, whatever
+// becomes of it, and holds across pid namespaces that share the folder. Invalid when somebody else
+// has it.
+Fd Locked(const std::string& directory) {
+  Result<Fd> fd = OpenFile(directory, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+  if (!fd.ok() || flock(fd->get(), LOCK_EX | LOCK_NB) != 0) return {};
+  return *std::move(fd);
+}
+
+// Nobody took it for a dead tool's between its making and its locking.
+bool IsThere(const Fd& locked) {
+  struct stat info{};
+  return locked.valid() && fstat(locked.get(), &info) == 0 && info.st_nlink > 0;
+}
 
 }  // namespace
 
@@ -26,14 +39,11 @@ std::vector<std::string> CompileCache::RemoveStale() {
   const fs::path folder = fs::temp_directory_path(failed);
   for (fs::directory_iterator each(folder, failed), end; !failed && each != end;
        each.increment(failed)) {
-    const std::string name = each->path().filename().string();
-    if (!name.starts_with(kPrefix)) continue;
-    const std::string rest = name.substr(kPrefix.size());
-    const std::optional<int64_t> pid = ParseInt64(rest.substr(0, rest.find('-')));
+    if (!each->path().filename().string().starts_with(kPrefix)) continue;
     struct stat info{};
     // Only what is ours: the folder is everybody's.
     const bool ours = lstat(each->path().c_str(), &info) == 0 && info.st_uid == geteuid();
-    if (!pid || !ours || kill(static_cast<pid_t>(*pid), 0) == 0 || errno != ESRCH) continue;
+    if (!ours || !Locked(each->path().string()).valid()) continue;
     std::error_code ignored;
     if (fs::remove_all(each->path(), ignored) > 0 && !ignored) {
       removed.push_back("folder " + each->path().string());
@@ -47,14 +57,15 @@ Result<std::unique_ptr<CompileCache>> CompileCache::Make() {
   const fs::path folder = fs::temp_directory_path(failed);
   if (failed) return Error(ErrorCode::kIo, "no temporary folder: " + failed.message());
   RemoveStale();
-  static std::atomic<int> count{0};
-  const std::string directory =
-      (folder / (std::string(kPrefix) + std::to_string(getpid()) + "-" + std::to_string(++count)))
-          .string();
-  if (mkdir(directory.c_str(), 0700) != 0) {
-    return Error::FromErrno(errno, "cannot make the compile cache " + directory);
+  for (;;) {
+    std::string directory = (folder / (std::string(kPrefix) + "XXXXXX")).string();
+    if (mkdtemp(directory.data()) == nullptr) {
+      return Error::FromErrno(errno, "cannot make the compile cache " + directory);
+    }
+    Fd lock = Locked(directory);
+    if (!IsThere(lock)) continue;
+    return std::unique_ptr<CompileCache>(new CompileCache(directory, std::move(lock)));
   }
-  return std::unique_ptr<CompileCache>(new CompileCache(directory));
 }
 
 CompileCache::~CompileCache() {

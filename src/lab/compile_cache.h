@@ -8,8 +8,10 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
+#include "base/fd.h"
 #include "base/result.h"
 
 namespace rouse::lab {
@@ -36,8 +38,10 @@ class CompileCache {
   Status Empty() const;
 
  private:
-  explicit CompileCache(std::string directory) : directory_(std::move(directory)) {}
+  CompileCache(std::string directory, Fd lock)
+      : directory_(std::move(directory)), lock_(std::move(lock)) {}
   std::string directory_;
+  Fd lock_;  // of the directory
 };
 
 }  // namespace rouse::lab

@@ -5,6 +5,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <csignal>
 #include <filesystem>
 #include <fstream>
 
@@ -43,15 +45,27 @@ TEST(CompileCache, DoesNotFollowALinkOut) {
 }
 
 TEST(CompileCache, OfAToolThatWasKilledIsRemovedByTheNext) {
-  const pid_t dead = fork();
-  if (dead == 0) _exit(0);
-  waitpid(dead, nullptr, 0);
-  const fs::path stale =
-      fs::temp_directory_path() / ("rouse-compile-" + std::to_string(dead) + "-1");
-  fs::create_directories(stale / "deep");
-  const Result<std::unique_ptr<CompileCache>> cache = CompileCache::Make();
-  ASSERT_TRUE(cache.ok());
-  EXPECT_FALSE(fs::exists(stale));
+  int told[2];
+  ASSERT_EQ(pipe(told), 0);
+  const pid_t tool = fork();
+  if (tool == 0) {
+    const Result<std::unique_ptr<CompileCache>> cache = CompileCache::Make();
+    fs::create_directories((*cache)->directory() + "/deep");
+    const std::string& name = (*cache)->directory();
+    if (write(told[1], name.data(), name.size()) < 0) _exit(1);
+    while (true) pause();
+  }
+  std::string name(4096, '\0');
+  name.resize(static_cast<size_t>(std::max<ssize_t>(0, read(told[0], name.data(), name.size()))));
+  ASSERT_TRUE(fs::exists(name + "/deep"));
+  EXPECT_TRUE(CompileCache::Make().ok());
+  EXPECT_TRUE(fs::exists(name)) << "its tool lives";
+  kill(tool, SIGKILL);
+  waitpid(tool, nullptr, 0);
+  EXPECT_TRUE(CompileCache::Make().ok());
+  EXPECT_FALSE(fs::exists(name));
+  close(told[0]);
+  close(told[1]);
 }
 
 }  // namespace

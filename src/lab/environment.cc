@@ -9,6 +9,7 @@
 #include <cstdlib>
 #include <filesystem>
 #include <optional>
+#include <span>
 
 #include "base/fd.h"
 #include "base/strings.h"
@@ -111,7 +112,41 @@ std::string HashOf(const std::string& path, const struct stat& file) {
   return *hash;
 }
 
+// Facts that both know and that differ.
+std::string Differences(const Facts& before, const Facts& now,
+                        std::span<const std::string_view> names) {
+  std::string text;
+  for (const std::string_view name : names) {
+    const auto was = before.find(std::string(name));
+    const auto is = now.find(std::string(name));
+    if (was == before.end() || is == now.end() || was->second == is->second) continue;
+    text += (text.empty() ? "" : "; ") + was->first + ": it was " + was->second + ", it is " +
+            is->second;
+  }
+  return text;
+}
+
 }  // namespace
+
+std::string OtherModel(const Facts& before, const Facts& now) {
+  static constexpr std::string_view kNames[] = {"model_bytes", "model_sha256"};
+  return Differences(before, now, kNames);
+}
+
+std::string OtherMachine(const Facts& before, const Facts& now) {
+  static constexpr std::string_view kNames[] = {"kernel",
+                                                "machine",
+                                                "cpu",
+                                                "cpus",
+                                                "memory_bytes",
+                                                "clocksource",
+                                                "disk",
+                                                "engine_backends",
+                                                "engine",
+                                                "free_page_reporting",
+                                                "engine_cpu_features"};
+  return Differences(before, now, kNames);
+}
 
 std::map<std::string, std::string> ReadEnvironment(const os::ProcRoot& root,
                                                    const std::string& model_file) {

@@ -18,4 +18,12 @@ namespace rouse::lab {
 std::map<std::string, std::string> ReadEnvironment(const os::ProcRoot& root,
                                                    const std::string& model_file);
 
+// Of two readings of one run, before and after a pause: "model_sha256: it was 61..., it is 9e..."
+// when the model's file is another one now, with whose answers the run must not be mixed; else "".
+std::string OtherModel(const std::map<std::string, std::string>& before,
+                       const std::map<std::string, std::string>& now);
+// "kernel: it was Linux 6.1, it is Linux 6.2; ..." for what else should stay and did not; else "".
+std::string OtherMachine(const std::map<std::string, std::string>& before,
+                         const std::map<std::string, std::string>& now);
+
 }  // namespace rouse::lab

@@ -91,8 +91,7 @@ class Experiment {
     run.require_ttft_ns = plan_.require_ttft_ns;
     run.verification = parts_.cases;
     Say("reading the environment");
-    run.environment = ReadEnvironment(os::ProcRoot::Real(), parts_.target.model_file());
-    for (const auto& [name, value] : parts_.environment) run.environment[name] = value;
+    run.environment = Environment();
     if (std::any_of(plan_.conditions.begin(), plan_.conditions.end(),
                     [](const Condition& each) { return each.idle_ns.has_value(); })) {
       run.environment["damon_reclaim"] = DamonReclaim(os::ProcRoot::Real());
@@ -107,6 +106,31 @@ class Experiment {
       }
     }
     ASSIGN_OR_RETURN(run.id, store_.CreateRun(run));
+    return {};
+  }
+
+  std::map<std::string, std::string> Environment() const {
+    std::map<std::string, std::string> facts =
+        ReadEnvironment(os::ProcRoot::Real(), parts_.target.model_file());
+    for (const auto& [name, value] : parts_.environment) facts[name] = value;
+    return facts;
+  }
+
+  // The plan's hash covers no file and no version.
+  Status CompareEnvironment(const std::string& title) {
+    Say("reading the environment");
+    const std::map<std::string, std::string> now = Environment();
+    const std::string model = OtherModel(result_.run.environment, now);
+    if (!model.empty()) {
+      return Error(ErrorCode::kUsage, "the model's file is not the one that " + title +
+                                          " began with (" + model +
+                                          "): another model is a new run");
+    }
+    changed_ = OtherMachine(result_.run.environment, now);
+    if (result_.run.rouse_version != ROUSE_VERSION) {
+      changed_ += (changed_.empty() ? "rouse: it was " : "; rouse: it was ") +
+                  result_.run.rouse_version + ", it is " ROUSE_VERSION;
+    }
     return {};
   }
 
@@ -128,6 +152,7 @@ class Experiment {
                                           std::to_string(left->tool_pid) +
                                           "; rouse list --follow looks on");
     }
+    RETURN_IF_ERROR(CompareEnvironment(title));
     ASSIGN_OR_RETURN(result_.attempts, store_.LoadAttempts(id));
     for (const Attempt& attempt : result_.attempts) {
       if (!attempt.position) continue;
@@ -160,7 +185,8 @@ class Experiment {
     }
     attempt.outcome = Outcome::kInterrupted;
     attempt.outcome_detail = left.boot_id == parts_.clocks().boot_id
-                                 ? "rouse was killed or crashed during this attempt"
+                                 ? "rouse ended without storing this attempt: it was killed, it "
+                                   "crashed, or the database could not be written"
                                  : "the machine was started anew during this attempt";
     attempt.started_wall_ns = left.updated_wall_ns;
     RETURN_IF_ERROR(store_.AppendAttempt(*result_.run.id, attempt));
@@ -356,6 +382,7 @@ class Experiment {
                         ? "the run was resumed here after its end by a kill, "
                           "a crash or a reboot"
                         : "the run was resumed here, it had been " + resumed_from_});
+    if (!changed_.empty()) attempt.warnings.push_back({"environment_changed", changed_});
     resumed_from_.clear();
   }
 
@@ -394,6 +421,7 @@ class Experiment {
   std::set<int64_t> cut_;
   MachineClocks clocks_;      // after the last attempt
   std::string resumed_from_;  // the status of a resumed run, until its first attempt
+  std::string changed_;       // of the environment, since it began
   MonoTime session_from_;
   std::optional<int64_t> session_block_;
   ExperimentResult result_;

@@ -7,6 +7,7 @@
 
 #include <csignal>
 #include <filesystem>
+#include <fstream>
 #include <map>
 
 #include "lab/fakes.h"
@@ -42,7 +43,7 @@ class ExperimentTest : public testing::Test {
                           .sender = bench.sender,
                           .page_cache = bench.page_cache,
                           .clock = bench.clock,
-                          .environment = {{"engine", "fake 1"}},
+                          .environment = {{"engine", engine_}},
                           .calibrate = false,
                           .resume_run = resume_,
                           .clocks = [this] { return clocks_; }},
@@ -54,6 +55,7 @@ class ExperimentTest : public testing::Test {
   std::string path_;
   ExperimentEvents events_;
   std::optional<int64_t> resume_;
+  std::string engine_ = "fake 1";
 };
 
 constexpr const char* kOneCondition =
@@ -255,6 +257,40 @@ TEST_F(ExperimentTest, DoesNotResumeAChangedPlanOrACompleteRun) {
   Bench changed(Quick());
   changed.plan.repeat = 7;
   EXPECT_THAT(Run(changed, 1).error().message(), HasSubstr("a changed plan is a new run"));
+}
+
+// The plan's hash covers neither the file's content nor the server's version.
+TEST_F(ExperimentTest, GoesOnWithTheSameModelOnlyAndTellsWhatElseHasChanged) {
+  const std::string file = (directory_ / "m.gguf").string();
+  std::ofstream(file) << "one model";
+  Bench cut(Quick());
+  cut.target.file = file;
+  cut.interrupt = true;
+  ASSERT_TRUE(Run(cut, 1)->interrupted);
+  resume_ = 1;
+  engine_ = "fake 2";
+  std::ofstream(file) << "another 1";  // as long as the first
+  Bench other(Quick());
+  other.target.file = file;
+  const Result<ExperimentResult> refused = Run(other, 1);
+  ASSERT_FALSE(refused.ok());
+  EXPECT_EQ(refused.error().code(), ErrorCode::kUsage);
+  EXPECT_THAT(refused.error().message(), HasSubstr("another model is a new run"));
+  EXPECT_THAT(refused.error().message(), HasSubstr("model_sha256: it was"));
+  std::ofstream(file) << "one model";
+  Bench same(Quick());
+  same.target.file = file;
+  const Result<ExperimentResult> result = Run(same, 1);
+  ASSERT_TRUE(result.ok()) << result.error().message();
+  int told = 0;
+  for (const Attempt& attempt : result->attempts) {
+    for (const results::Warning& warning : attempt.warnings) {
+      if (warning.code != "environment_changed") continue;
+      ++told;
+      EXPECT_EQ(warning.message, "engine: it was fake 1, it is fake 2");
+    }
+  }
+  EXPECT_EQ(told, 1);
 }
 
 // A limit on file sizes stands for a full disk.

@@ -2,8 +2,6 @@
 // layers that a kind of target cannot set, hypotheses over conditions that are there.
 #include <algorithm>
 #include <array>
-#include <charconv>
-#include <cmath>
 
 #include "base/strings.h"
 #include "base/units.h"
@@ -12,6 +10,7 @@
 #include "lab/plan_internal.h"
 #include "lab/targets.h"
 #include "results/attempt.h"
+#include "results/metric_text.h"
 #include "results/metrics.h"
 
 namespace rouse::lab {
@@ -184,18 +183,13 @@ std::string WhyNotOnTarget(const Condition& condition, const TargetSpec& target)
   return why.empty() ? WhyNotTogether(condition, target) : why;
 }
 
-std::optional<size_t> OperatorAt(std::string_view guard, std::string_view& found) {
-  for (const std::string_view candidate : {"<=", ">=", "<", ">"}) {
-    const size_t at = guard.find(candidate);
-    if (at == std::string_view::npos) continue;
-    found = candidate;
-    return at;
-  }
-  return std::nullopt;
+// ": NAME is in bytes", where a duration is not what is wanted.
+std::string OfMetric(const results::Metric& metric) {
+  if (metric.unit == "ns" || metric.unit == "us") return "";
+  return ": " + std::string(metric.name) + " is " +
+         (metric.kind == results::MetricKind::kRatio ? "a ratio"
+                                                     : "in " + std::string(metric.unit));
 }
-
-// Words that a guard can bound beside the rows of the metric catalogue.
-constexpr std::array<std::string_view, 2> kGuardWords = {"failure_rate", "cotenant_slowdown"};
 
 }  // namespace
 
@@ -221,55 +215,32 @@ std::vector<std::string_view> HypothesisMetrics() {
   return names;
 }
 
-Status CheckMargin(const std::string& margin, std::string_view file, int line,
+Status CheckMargin(const results::HypothesisRow& row, std::string_view file, int line,
                    std::string_view title) {
   const std::string what = "\"margin\" in " + std::string(title) + ": ";
-  if (margin.ends_with('%')) {
-    double percent = 0;
-    const char* const end = margin.data() + margin.size() - 1;
-    const auto [rest, status] = std::from_chars(margin.data(), end, percent);
-    if (status == std::errc() && rest == end && std::isfinite(percent) && percent > 0) return {};
+  const results::Metric* const metric = results::FindMetric(row.metric);
+  if (metric == nullptr) return {};  // told where the metric is named
+  if (row.margin.ends_with('%')) {
+    if (results::ParseMargin(row.margin, *metric).ok()) return {};
     return PlanError(file, line,
-                     what + Quoted(margin) + " is not a share above 0, such as \"10%\"");
+                     what + Quoted(row.margin) + " is not a share above 0, such as \"10%\"");
   }
-  const Result<int64_t> ns = ParseDuration(margin);
-  if (!ns.ok()) return PlanError(file, line, what + ns.error().message() + ", or \"10%\"");
-  if (*ns == 0) {
-    return PlanError(file, line, what + "must be above 0: the smallest change worth having");
+  const Result<double> value = results::ParseMetricValue(row.margin, *metric);
+  if (!value.ok()) {
+    return PlanError(file, line,
+                     what + value.error().message() + ", or \"10%\"" + OfMetric(*metric));
   }
-  return {};
+  if (*value > 0) return {};
+  return PlanError(file, line, what + "must be above 0: the smallest change worth having");
 }
 
 Status CheckGuard(const std::string& guard, std::string_view file, int line,
                   std::string_view title) {
-  const std::string what = "\"guard\" in " + std::string(title) + ": ";
-  const std::string expected = "; expected for example \"failure_rate<=0.05\"";
-  std::string_view found;
-  const std::optional<size_t> at = OperatorAt(guard, found);
-  if (!at) {
-    return PlanError(file, line, what + Quoted(guard) + " has no <=, >=, < or >" + expected);
-  }
-  const std::string_view metric = TrimBlanks(std::string_view(guard).substr(0, *at));
-  const std::string_view bound = TrimBlanks(std::string_view(guard).substr(*at + found.size()));
-  const bool known =
-      std::find(kGuardWords.begin(), kGuardWords.end(), metric) != kGuardWords.end() ||
-      results::FindMetric(metric) != nullptr;
-  if (!known) {
-    std::vector<std::string_view> names(kGuardWords.begin(), kGuardWords.end());
-    for (const results::Metric& row : results::Metrics()) names.push_back(row.name);
-    const std::string nearest = NearestName(metric, names);
-    return PlanError(file, line,
-                     what + "unknown metric " + Quoted(metric) +
-                         (nearest.empty() ? "" : " (did you mean " + Quoted(nearest) + "?)") +
-                         expected);
-  }
-  double value = 0;
-  const char* const end = bound.data() + bound.size();
-  const auto [rest, status] = std::from_chars(bound.data(), end, value);
-  if (status == std::errc() && rest == end && std::isfinite(value)) return {};
-  if (ParseDuration(bound).ok()) return {};
+  const Result<results::Guard> parsed = results::ParseGuard(guard);
+  if (parsed.ok()) return {};
   return PlanError(file, line,
-                   what + Quoted(bound) + " is neither a number nor a duration" + expected);
+                   "\"guard\" in " + std::string(title) + ": " + parsed.error().message() +
+                       "; expected for example \"failure_rate<=0.05\"");
 }
 
 Status AddCondition(const RawCondition& raw, std::string_view file, Plan& plan) {
@@ -321,6 +292,7 @@ Status AddHypothesis(const RawHypothesis& raw, std::string_view file, Plan& plan
   for (const results::HypothesisRow& other : plan.hypotheses) {
     if (other.name == raw.row.name) return PlanError(file, raw.line, title + " is declared twice");
   }
+  RETURN_IF_ERROR(CheckMargin(raw.row, file, raw.margin_line, title));
   if (FindCondition(plan, raw.row.treatment) == nullptr) {
     return PlanError(file, raw.treatment_line,
                      "treatment " + Quoted(raw.row.treatment) + " of " + title +

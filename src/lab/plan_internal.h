@@ -33,6 +33,7 @@ struct RawHypothesis {
   int line = 0;
   int treatment_line = 0;
   int control_line = 0;
+  int margin_line = 0;
 };
 
 // "FILE:LINE: WHAT", of kUsage. Without a file (a change from the command line) only WHAT.
@@ -47,7 +48,8 @@ std::string TomlArray(const std::vector<std::string>& items);
 // "" when NAME = DIR can be a row of the target's paths.
 std::string WhyNotAPath(const std::string& name, const std::string& directory);
 
-Status CheckMargin(const std::string& margin, std::string_view file, int line,
+// The margin is one of the row's metric.
+Status CheckMargin(const results::HypothesisRow& row, std::string_view file, int line,
                    std::string_view title);
 Status CheckGuard(const std::string& guard, std::string_view file, int line,
                   std::string_view title);

@@ -307,11 +307,6 @@ const std::array<Key<RawCondition>, 10> kConditionKeys{{
      Flag<&RawCondition::compound>},
 }};
 
-Status SetMargin(const KeyValue& value, const Place& place, RawHypothesis& raw) {
-  raw.row.margin = value.text;
-  return CheckMargin(value.text, place.file, place.line, place.title);
-}
-
 Status SetConfidence(const KeyValue& value, const Place& /*place*/, RawHypothesis& raw) {
   raw.row.confidence = value.share;
   return {};
@@ -359,9 +354,9 @@ const std::array<Key<RawHypothesis>, 9> kHypothesisKeys{{
      RowText<&results::HypothesisRow::expect>},
     {{.name = "margin",
       .expected = "\"100ms\" or \"10%\"",
-      .meaning = "the smallest change worth having, above 0",
+      .meaning = "the smallest change worth having, above 0, in the metric's unit or as a share",
       .needed = "the smallest change worth having, \"100ms\" or \"10%\""},
-     SetMargin},
+     RowText<&results::HypothesisRow::margin>},
     {{.name = "confidence", .type = KeyType::kShare, .meaning = "of the interval"}, SetConfidence},
     {{.name = "guard",
       .type = KeyType::kTexts,

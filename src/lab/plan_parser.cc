@@ -118,6 +118,7 @@ Result<Plan> Interpret(const toml::table& table, std::string_view file) {
     raw.line = section.line();
     raw.treatment_line = section.LineOf("treatment");
     raw.control_line = section.LineOf("control");
+    raw.margin_line = section.LineOf("margin");
     RETURN_IF_ERROR(AddHypothesis(raw, file, plan));
   }
   return plan;

@@ -44,7 +44,7 @@ Json TypeSchema(const KeyRow& row) {
     case KeyType::kInteger:
       return {{"type", "integer"}, {"minimum", row.low}, {"maximum", row.high}};
     case KeyType::kShare:
-      return {{"type", "number"}, {"minimum", 0.5}, {"exclusiveMaximum", 1}};
+      return {{"type", "number"}, {"exclusiveMinimum", 0.5}, {"exclusiveMaximum", 1}};
     case KeyType::kBoolean:
       return {{"type", "boolean"}};
     case KeyType::kDuration:

@@ -131,8 +131,8 @@ Result<std::optional<KeyValue>> Section::Read(const KeyRow& row) const {
     case KeyType::kShare: {
       const auto share = node->value<double>();
       if (!share) return WrongType(row.name, *node, "a number such as 0.95");
-      if (!(*share >= 0.5 && *share < 1)) {
-        return PlaceOf(row).Fail(" must be at least 0.5 and below 1");
+      if (!(*share > 0.5 && *share < 1)) {
+        return PlaceOf(row).Fail(" must be above 0.5 and below 1");
       }
       value = KeyValue{.share = *share};
       break;

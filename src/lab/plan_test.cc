@@ -287,45 +287,6 @@ const std::vector<BadPlan> kBadPlans = {
           "state = { model = \"unloaded\" }\n"),
      "plan.toml:6: condition \"a\": rouse does not know this server's unload call: on a command, "
      "model = \"unloaded\" needs process = \"new\""},
-    // [[hypothesis]]
-    {Warm("[[hypothesis]]\nname = \"h\"\ntreatment = \"cold\"\ncontrol = \"warm\"\n"
-          "expect = \"increase\"\nmargin = \"10%\"\n"),
-     "plan.toml:7: treatment \"cold\" of hypothesis \"h\" is no condition of this plan"},
-    {Warm("[[hypothesis]]\nname = \"h\"\ntreatment = \"warm\"\ncontrol = \"warm\"\n"
-          "expect = \"increase\"\nmargin = \"10%\"\n"),
-     "plan.toml:8: hypothesis \"h\" compares \"warm\" with itself"},
-    {Warm("[[hypothesis]]\nname = \"h\"\ntreatment = \"warm\"\n"),
-     "plan.toml:5: hypothesis \"h\" needs \"control\": the name of a condition"},
-    {Warm("[[hypothesis]]\nname = \"h\"\ntreatment = \"a\"\ncontrol = \"b\"\n"
-          "expect = \"increase\"\n"),
-     "plan.toml:5: hypothesis \"h\" needs \"margin\": the smallest change worth having, "
-     "\"100ms\" or \"10%\""},
-    {Warm("[[hypothesis]]\nname = \"h\"\ntreatment = \"a\"\ncontrol = \"b\"\n"
-          "expect = \"increse\"\nmargin = \"10%\"\n"),
-     "plan.toml:9: \"expect\" in hypothesis \"h\" has no value \"increse\" (did you mean "
-     "\"increase\"?); expected one of decrease, increase, equal"},
-    {Warm("[[hypothesis]]\nname = \"h\"\ntreatment = \"a\"\ncontrol = \"b\"\n"
-          "expect = \"increase\"\nmargin = \"0%\"\n"),
-     "plan.toml:10: \"margin\" in hypothesis \"h\": \"0%\" is not a share above 0, such as "
-     "\"10%\""},
-    {Warm("[[hypothesis]]\nname = \"h\"\ntreatment = \"a\"\ncontrol = \"b\"\n"
-          "expect = \"increase\"\nmargin = \"10\"\n"),
-     "plan.toml:10: \"margin\" in hypothesis \"h\": \"10\" has no unit (write for example 500ms, "
-     "10s, 1.5m or 8h), or \"10%\""},
-    {Warm("[[hypothesis]]\nname = \"h\"\ntreatment = \"a\"\ncontrol = \"b\"\n"
-          "expect = \"increase\"\nmargin = \"10%\"\nconfidence = 95\n"),
-     "plan.toml:11: \"confidence\" in hypothesis \"h\" must be at least 0.5 and below 1"},
-    {Warm("[[hypothesis]]\nname = \"h\"\nstatistic = \"average\"\n"),
-     "plan.toml:7: \"statistic\" in hypothesis \"h\" has no value \"average\"; expected one of "
-     "median, p90, p95, mean"},
-    {Warm("[[hypothesis]]\nname = \"h\"\ntreatment = \"a\"\ncontrol = \"b\"\n"
-          "expect = \"increase\"\nmargin = \"10%\"\nguard = [\"failure_rate\"]\n"),
-     "plan.toml:11: \"guard\" in hypothesis \"h\": \"failure_rate\" has no <=, >=, < or >; "
-     "expected for example \"failure_rate<=0.05\""},
-    {Warm("[[hypothesis]]\nname = \"h\"\ntreatment = \"a\"\ncontrol = \"b\"\n"
-          "expect = \"increase\"\nmargin = \"10%\"\nguard = [\"failure_rat<=0.05\"]\n"),
-     "plan.toml:11: \"guard\" in hypothesis \"h\": unknown metric \"failure_rat\" (did you mean "
-     "\"failure_rate\"?); expected for example \"failure_rate<=0.05\""},
 };
 
 TEST(PlanParser, NamesFileLineKeyAndNearestNameOfEveryMistake) {

@@ -63,9 +63,14 @@ Status WriteFile(int fd, int64_t blocks, const std::string& directory,
   for (int64_t i = 0; i < blocks; ++i) {
     if (interrupted && interrupted()) return Error(ErrorCode::kInterrupted, "interrupted");
     FillWithNoise(block.get(), random);
-    const ssize_t written =
-        pwrite(fd, block.get(), static_cast<size_t>(kBlockBytes), i * kBlockBytes);
-    if (written != kBlockBytes) return ErrnoOf("cannot write a file to measure " + directory);
+    // A disk that fills up takes a part first; only the next call says why.
+    for (int64_t done = 0; done < kBlockBytes;) {
+      const ssize_t written = pwrite(
+          fd, block.get() + done, static_cast<size_t>(kBlockBytes - done), i * kBlockBytes + done);
+      if (written < 0 && errno == EINTR) continue;
+      if (written < 0) return ErrnoOf("cannot write a file to measure " + directory);
+      done += written;
+    }
   }
   if (fdatasync(fd) != 0) return ErrnoOf("cannot write a file to measure " + directory);
   // What follows is read from the device, also where O_DIRECT is not to be had.

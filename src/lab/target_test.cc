@@ -2,10 +2,15 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
 
+#include <atomic>
 #include <filesystem>
 #include <string>
+#include <thread>
 
+#include "base/fd.h"
 #include "gguf/test_bytes.h"
 
 namespace rouse::lab {
@@ -49,6 +54,54 @@ TEST(CommandTarget, RefusesAModelFileThatItsCommandDoesNotLoad) {
   spec.model_file = other;
   spec.command = "env {port}";  // which file it loads is not told
   EXPECT_TRUE(MakeTarget(spec).ok());
+}
+
+// What decides whether a start is tried again: not the server's words, but who has the port.
+TEST(CommandTarget, SeesThatAnotherProgramHasItsPort) {
+  TargetSpec spec;
+  spec.kind = TargetKind::kCommand;
+  spec.command = "sh -c 'echo 22 GiB in use; exit 1'";
+  const Result<std::unique_ptr<Target>> target = MakeTarget(spec);
+  ASSERT_TRUE(target.ok()) << target.error().message();
+  EXPECT_FALSE((*target)->PortTaken()) << "nothing was started yet";
+  const auto start_and_wait = [&target] {
+    ASSERT_TRUE((*target)->Spawn({}).ok());
+    EXPECT_EQ((*target)->WaitReady(MonoNow() + 20 * kNsPerSecond).error().code(),
+              ErrorCode::kState);
+  };
+  start_and_wait();
+  EXPECT_FALSE((*target)->PortTaken());
+  const std::string url = (*target)->url();
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  address.sin_port = htons(static_cast<uint16_t>(std::stoi(url.substr(url.rfind(':') + 1))));
+  const Fd other(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  ASSERT_EQ(bind(other.get(), reinterpret_cast<sockaddr*>(&address), sizeof address), 0);
+  ASSERT_EQ(listen(other.get(), 1), 0);
+  // That it accepts connections makes nobody ready who has ended.
+  ASSERT_TRUE((*target)->Spawn({}).ok());
+  while ((*target)->Alive()) RealClock().SleepFor(kNsPerMs);
+  EXPECT_TRUE((*target)->PortTaken());
+}
+
+TEST(CommandTarget, ThatNeverListensIsWaitedForUntilAnInterrupt) {
+  TargetSpec spec;
+  spec.kind = TargetKind::kCommand;
+  spec.command = "sleep 600";
+  const Result<std::unique_ptr<Target>> target = MakeTarget(spec);
+  std::atomic<bool> interrupt = false;
+  (*target)->StopWaitingWhen(&interrupt);
+  ASSERT_TRUE((*target)->Spawn({}).ok());
+  std::thread user([&interrupt] {
+    RealClock().SleepFor(100 * kNsPerMs);
+    interrupt = true;
+  });
+  EXPECT_EQ((*target)->WaitReady(MonoNow() + 600 * kNsPerSecond).error().code(),
+            ErrorCode::kInterrupted);
+  user.join();
+  EXPECT_TRUE((*target)->Stop(MonoNow() + 20 * kNsPerSecond).ok()) << "ending it is not cut short";
+  EXPECT_FALSE((*target)->Alive());
 }
 
 }  // namespace

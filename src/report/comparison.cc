@@ -24,34 +24,6 @@ constexpr std::array<std::string_view, 4> kStatistics = {"median", "p90", "p95",
 
 // ---- the specification ----
 
-struct Margin {
-  bool relative = false;
-  double value = 0;  // a share of the control's statistic, or in the metric's unit
-};
-
-Result<Margin> ParseMargin(const std::string& text, const Metric& metric) {
-  Margin margin;
-  const std::string_view trimmed = TrimBlanks(text);
-  margin.relative = trimmed.ends_with('%');
-  if (margin.relative) {
-    const std::string_view number = TrimBlanks(trimmed.substr(0, trimmed.size() - 1));
-    const auto [stop, code] =
-        std::from_chars(number.data(), number.data() + number.size(), margin.value);
-    if (code != std::errc() || stop != number.data() + number.size()) margin.value = NAN;
-    margin.value /= 100;
-  } else {
-    Result<double> value = ParseMetricValue(std::string(trimmed), metric);
-    if (!value.ok()) return value.error().WithContext("margin \"" + text + "\"");
-    margin.value = *value;
-  }
-  if (!std::isfinite(margin.value) || margin.value <= 0) {
-    return Error(ErrorCode::kUsage, "margin \"" + text +
-                                        "\" must be above 0: a percentage of the control's value "
-                                        "(10%) or a value of the metric (50ms)");
-  }
-  return margin;
-}
-
 Result<const Metric*> MetricOfSpec(const ComparisonSpec& spec) {
   const Metric* const metric = results::FindMetric(spec.metric);
   if (metric != nullptr) return metric;
@@ -132,7 +104,7 @@ SideSummary SummaryOf(const Side& side, const Measured& measured, double confide
 // ---- the verdict ----
 
 // Sets the margin in the metric's unit, or says in `reason` why there is none.
-void FillMargin(const Margin& margin, Comparison& comparison) {
+void FillMargin(const results::Margin& margin, Comparison& comparison) {
   if (!margin.relative) {
     comparison.margin = margin.value;
     return;
@@ -269,7 +241,7 @@ Status NoteDifferences(const DifferenceSide& treatment, const DifferenceSide& co
 struct Prepared {
   Comparison comparison;
   Pairs pairs;
-  Margin margin;
+  results::Margin margin;
 };
 
 Result<Prepared> Prepare(const Side& treatment, const Side& control, const ComparisonSpec& spec) {
@@ -281,7 +253,7 @@ Result<Prepared> Prepare(const Side& treatment, const Side& control, const Compa
   }
   Prepared prepared;
   if (spec.expect) {
-    ASSIGN_OR_RETURN(prepared.margin, ParseMargin(spec.margin, *metric));
+    ASSIGN_OR_RETURN(prepared.margin, results::ParseMargin(spec.margin, *metric));
   }
   ASSIGN_OR_RETURN(const Measured t, Measure(treatment, *metric));
   ASSIGN_OR_RETURN(const Measured c, Measure(control, *metric));
@@ -296,7 +268,7 @@ Result<Prepared> Prepare(const Side& treatment, const Side& control, const Compa
   comparison.only_treatment = prepared.pairs.only_treatment;
   comparison.only_control = prepared.pairs.only_control;
   for (const std::string& text : spec.guards) {
-    ASSIGN_OR_RETURN(const Guard guard, ParseGuard(text));
+    ASSIGN_OR_RETURN(const Guard guard, results::ParseGuard(text));
     comparison.guards.push_back(JudgeGuard(guard, t.attempts));
   }
   if (!same_run) {
@@ -339,8 +311,8 @@ Status CheckSpec(const ComparisonSpec& spec) {
     return Error(ErrorCode::kUsage,
                  "--expect needs --margin, the smallest change worth having (10% or 50ms)");
   }
-  if (!spec.margin.empty()) RETURN_IF_ERROR(ParseMargin(spec.margin, *metric));
-  for (const std::string& guard : spec.guards) RETURN_IF_ERROR(ParseGuard(guard));
+  if (!spec.margin.empty()) RETURN_IF_ERROR(results::ParseMargin(spec.margin, *metric));
+  for (const std::string& guard : spec.guards) RETURN_IF_ERROR(results::ParseGuard(guard));
   return {};
 }
 

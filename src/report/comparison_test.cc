@@ -103,20 +103,6 @@ TEST(PairUp, RefusesABlockThatHoldsAConditionTwice) {
   EXPECT_EQ(pairs.treatment.size(), 2);
 }
 
-TEST(ParseGuard, TakesStatisticsUnitsAndBlanks) {
-  const auto guard = ParseGuard("p95(ttft) <= 2s");
-  ASSERT_TRUE(guard.ok()) << guard.error().message();
-  EXPECT_EQ(guard->metric, "ttft_ns");
-  EXPECT_EQ(guard->statistic, "p95");
-  EXPECT_EQ(guard->limit, 2e9);
-  EXPECT_EQ(ParseGuard("psi_io_full_us<5ms")->limit, 5000);
-  EXPECT_EQ(ParseGuard("page_cache_resident>=0.99")->relation, GuardRelation::kAtLeast);
-  for (const char* const bad : {"", "ttft", "ttft<=", "ttft<=5", "x<=5", "p42(ttft)<=1s",
-                                "failure_rate<=-1", "failure_rate<=nan"}) {
-    EXPECT_FALSE(ParseGuard(bad).ok()) << bad;
-  }
-}
-
 TEST(JudgeHypotheses, AdoptsOneAloneButNotTwoOfSixPairs) {
   // Six pairs attain 0.03125 two-sided, which is below 0.05 but not below half of it.
   std::vector<Attempt> attempts;

@@ -5,23 +5,12 @@
 #include <optional>
 #include <string>
 
-#include "base/result.h"
 #include "report/sample.h"
+#include "results/metric_text.h"
 
 namespace rouse::report {
 
-enum class GuardRelation { kAtMost, kBelow, kAtLeast, kAbove };
-
-struct Guard {
-  std::string text;       // as written
-  std::string statistic;  // "median" (where none is written), "max", "min", "mean", "p90", "p95"
-  std::string metric;     // a name of the catalogue, or "failure_rate"
-  GuardRelation relation = GuardRelation::kAtMost;
-  double limit = 0;
-};
-
-// kUsage, with the nearest metric's name, for what is no guard.
-Result<Guard> ParseGuard(const std::string& text);
+using results::Guard;
 
 struct GuardResult {
   Guard guard;
@@ -31,9 +20,5 @@ struct GuardResult {
 };
 
 GuardResult JudgeGuard(const Guard& guard, const ConditionAttempts& treatment);
-
-// A number with the metric's unit as a plan writes it: durations for ns and us, sizes for bytes,
-// plain numbers otherwise. At least 0.
-Result<double> ParseMetricValue(const std::string& text, const results::Metric& metric);
 
 }  // namespace rouse::report

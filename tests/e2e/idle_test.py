@@ -147,7 +147,7 @@ def test_a_kill_in_an_idle_time_is_repeated_and_marked_by_the_same_command(
     assert report["status"] == "complete"
     tries = [each for each in measured(report) if each["position"] == position]
     assert [each["outcome"] for each in tries] == ["interrupted", "ok"]
-    assert "killed or crashed" in tries[0]["outcome_detail"]
+    assert "ended without storing" in tries[0]["outcome_detail"]
     assert "repeated" in {each["code"] for each in tries[1]["warnings"]}
     finished = [each["position"] for each in measured(report) if each["outcome"] == "ok"]
     assert sorted(finished) == [0, 1, 2, 3]

@@ -421,6 +421,25 @@ def fake_server(tmp_path):
     return target
 
 
+def test_an_interrupt_ends_the_wait_for_a_server_that_never_listens(measuring, fake_server,
+                                                                    database):
+    tool = measuring("never", "--target", fake_server("never"), "--only", "warm", "--repeat", 3)
+
+    def is_started():
+        words = [Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
+                 for pid in servers_of("never")]
+        return any(b"never" in each and b"measure" not in each for each in words)
+
+    wait_until(is_started, what="the server to be started")
+    tool.process.send_signal(signal.SIGINT)
+    status, _, stderr = tool.finish()
+    assert status == 130, stderr
+    with sqlite3.connect(database) as connection:
+        assert connection.execute("SELECT outcome FROM attempts").fetchall() == [("interrupted",)]
+        assert connection.execute("SELECT status FROM runs").fetchone()[0] == "interrupted"
+    wait_until(lambda: not servers_of("never"), what="the server to end")
+
+
 def test_a_command_is_a_target_too(run_rouse, fake_server):
     answer = run_rouse("measure", "--target", fake_server("fine"), "--only", "warm", "--repeat", 3,
                        "--json", timeout=60, env={"ROUSE_TEST_MARKER": "command"})
