@@ -196,13 +196,16 @@ TEST(CotenantSentinel, RunsWhenAskedForAndGivesItsMetric) {
   EXPECT_EQ(loads.maker.sentinel_ns, attempt.marks.end);
 }
 
-TEST(CotenantSentinel, RunsWhenAGuardNeedsIt) {
-  LoadBench loads(
-      PlanWith("") +
-      "[[condition]]\nname = \"b\"\nbase = \"warm\"\nidle = \"1s\"\n"
-      "[[hypothesis]]\nname = \"h\"\ntreatment = \"b\"\ncontrol = \"warm\"\nexpect = \"equal\"\n"
-      "margin = \"10%\"\nguard = [\"cotenant_slowdown<=0.10\"]\n");
-  EXPECT_TRUE(loads.Run().counters.contains("cotenant_slowdown_ratio"));
+TEST(CotenantSentinel, RunsWhenAHypothesisOrItsGuardNeedsIt) {
+  for (const char* const need : {"margin = \"10%\"\nguard = [\"cotenant_slowdown<=0.10\"]\n",
+                                 "metric = \"cotenant_slowdown_ratio\"\nmargin = \"0.1\"\n"}) {
+    LoadBench loads(PlanWith("") +
+                    "[[condition]]\nname = \"b\"\nbase = \"warm\"\nidle = \"1s\"\n"
+                    "[[hypothesis]]\nname = \"h\"\ntreatment = \"b\"\ncontrol = \"warm\"\nexpect = "
+                    "\"equal\"\n" +
+                    need);
+    EXPECT_TRUE(loads.Run().counters.contains("cotenant_slowdown_ratio")) << need;
+  }
 }
 
 TEST(CotenantSentinel, DoesNotRunUnasked) {

@@ -341,13 +341,14 @@ std::string TargetText(const TargetSpec& target) {
 }
 
 bool WantsSentinel(const Plan& plan) {
-  const auto needs = [](const std::string& guard) {
-    return guard.find("cotenant_slowdown") != std::string::npos;
+  const auto needs = [](const std::string& text) {
+    return text.find("cotenant_slowdown") != std::string::npos;
   };
   return plan.sentinel || plan.require_ttft_ns ||
          std::any_of(plan.hypotheses.begin(), plan.hypotheses.end(),
                      [&](const results::HypothesisRow& row) {
-                       return std::any_of(row.guards.begin(), row.guards.end(), needs);
+                       return needs(row.metric) ||
+                              std::any_of(row.guards.begin(), row.guards.end(), needs);
                      });
 }
 
