@@ -1,5 +1,5 @@
-// Cores from sched_getaffinity, /sys/devices/system/cpu and cpu.max; memory from /proc/meminfo,
-// memory.max and memory.current. Control groups of version 2 only.
+// Cores from sched_getaffinity, /sys/devices/system/cpu and cpu.max (control groups of version 2
+// only); memory from loader/memory_budget.h.
 #include "engine/host.h"
 
 #include <sched.h>
@@ -10,6 +10,7 @@
 
 #include "base/fd.h"
 #include "base/strings.h"
+#include "loader/memory_budget.h"
 
 namespace rouse::engine {
 namespace {
@@ -38,27 +39,6 @@ std::optional<int64_t> QuotaCores(const std::string& root) {
   return (*quota - 1) / *period + 1;
 }
 
-// A file that holds one number, or "max" (nullopt).
-std::optional<int64_t> ReadNumber(const std::string& path) {
-  const Result<std::string> text = ReadSmallFile(path);
-  return text.ok() ? ParseInt64(TrimBlanks(text.value())) : std::nullopt;
-}
-
-// "MemAvailable:   24040352 kB"
-std::optional<int64_t> MemAvailable(const std::string& root) {
-  const Result<std::string> text = ReadSmallFile(root + "/proc/meminfo");
-  if (!text.ok()) return std::nullopt;
-  for (std::string_view line : SplitAt(text.value(), '\n')) {
-    constexpr std::string_view kName = "MemAvailable:";
-    if (!line.starts_with(kName) || !line.ends_with(" kB")) continue;
-    line.remove_prefix(kName.size());
-    line.remove_suffix(3);
-    const std::optional<int64_t> kibibytes = ParseInt64(TrimBlanks(line));
-    if (kibibytes) return *kibibytes * 1024;
-  }
-  return std::nullopt;
-}
-
 }  // namespace
 
 int UsableCores(const std::string& system_root) {
@@ -82,17 +62,7 @@ int UsableCores(const std::string& system_root) {
 }
 
 std::optional<int64_t> AvailableMemoryBytes(const std::string& system_root) {
-  std::optional<int64_t> available = MemAvailable(system_root);
-  const std::optional<std::string> folder = CgroupFolder(system_root);
-  if (folder) {
-    const std::optional<int64_t> limit = ReadNumber(*folder + "/memory.max");
-    const std::optional<int64_t> used = ReadNumber(*folder + "/memory.current");
-    if (limit && used) {
-      const int64_t left = std::max<int64_t>(*limit - *used, 0);
-      available = std::min(available.value_or(left), left);
-    }
-  }
-  return available;
+  return loader::ReadOwnMemoryBudget(system_root).Left(0);
 }
 
 }  // namespace rouse::engine

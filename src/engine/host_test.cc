@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 #include <sched.h>
 #include <stdlib.h>
+#include <unistd.h>
 
 #include <filesystem>
 #include <fstream>
@@ -29,6 +30,12 @@ class HostTest : public testing::Test {
       Write("/sys/devices/system/cpu/cpu" + std::to_string(cpu) + "/topology/thread_siblings_list",
             "0-1023\n");
     }
+  }
+
+  // Of this process, as the files in /proc name it.
+  void WriteGroup(const std::string& line) {
+    Write("/proc/" + std::to_string(getpid()) + "/cgroup", line);
+    Write("/proc/self/mountinfo", "30 1 0:26 / /sys/fs/cgroup rw - cgroup2 cgroup2 rw\n");
   }
 
   std::string root_;
@@ -66,16 +73,30 @@ TEST_F(HostTest, ReadsAvailableMemory) {
   EXPECT_EQ(AvailableMemoryBytes(root_), 1234 * 1024);
 }
 
-TEST_F(HostTest, StaysWithinTheMemoryLimit) {
-  Write("/proc/meminfo", "MemAvailable:    1000 kB\n");
-  Write("/proc/self/cgroup", "0::/job\n");
-  Write("/sys/fs/cgroup/job/memory.max", "700000\n");
-  Write("/sys/fs/cgroup/job/memory.current", "300000\n");
-  EXPECT_EQ(AvailableMemoryBytes(root_), 400000);
-  Write("/sys/fs/cgroup/job/memory.current", "800000\n");
+// A container after an unload: nearly all of what it has charged is the model's cached file.
+TEST_F(HostTest, CountsCachedFilesOfALimitedGroupAsAvailable) {
+  Write("/proc/meminfo", "MemAvailable:    9000 kB\n");
+  WriteGroup("0::/job\n");
+  Write("/sys/fs/cgroup/job/memory.max", "4000000\n");
+  Write("/sys/fs/cgroup/job/memory.current", "3800000\n");
+  Write("/sys/fs/cgroup/job/memory.stat", "anon 200000\nactive_file 0\ninactive_file 3600000\n");
+  EXPECT_EQ(AvailableMemoryBytes(root_), 3800000);
+  Write("/sys/fs/cgroup/job/memory.stat", "anon 3800000\nactive_file 0\ninactive_file 0\n");
+  EXPECT_EQ(AvailableMemoryBytes(root_), 200000);
+  Write("/sys/fs/cgroup/job/memory.current", "4100000\n");
   EXPECT_EQ(AvailableMemoryBytes(root_), 0);
   Write("/sys/fs/cgroup/job/memory.max", "max\n");
-  EXPECT_EQ(AvailableMemoryBytes(root_), 1000 * 1024);
+  EXPECT_EQ(AvailableMemoryBytes(root_), 9000 * 1024);
+}
+
+TEST_F(HostTest, StaysWithinATighterLimitOfTheGroupAbove) {
+  Write("/proc/meminfo", "MemAvailable:    9000 kB\n");
+  WriteGroup("0::/pod/job\n");
+  Write("/sys/fs/cgroup/pod/job/memory.max", "4000000\n");
+  Write("/sys/fs/cgroup/pod/job/memory.current", "1000000\n");
+  Write("/sys/fs/cgroup/pod/memory.max", "2000000\n");
+  Write("/sys/fs/cgroup/pod/memory.current", "1500000\n");
+  EXPECT_EQ(AvailableMemoryBytes(root_), 500000);
 }
 
 }  // namespace

@@ -1,5 +1,7 @@
 #include "loader/memory_budget.h"
 
+#include <unistd.h>
+
 #include <algorithm>
 
 #include "base/strings.h"
@@ -73,6 +75,12 @@ MemoryBudget ReadMemoryBudget(const os::ProcRoot& root, int pid) {
     folder.resize(folder_slash);
   }
   return budget;
+}
+
+MemoryBudget ReadOwnMemoryBudget(const std::string& system_root) {
+  if (system_root == "/") return ReadMemoryBudget(os::ProcRoot::Real(), getpid());
+  const Result<os::ProcRoot> root = os::ProcRoot::Open(system_root);
+  return root.ok() ? ReadMemoryBudget(*root, getpid()) : MemoryBudget();
 }
 
 }  // namespace rouse::loader

@@ -125,7 +125,7 @@ class PrefetcherImpl : public Prefetcher {
 
  private:
   std::optional<int64_t> MemoryLeft() const {
-    const MemoryBudget budget = ReadMemoryBudget(os::ProcRoot::Real(), getpid());
+    const MemoryBudget budget = ReadOwnMemoryBudget();
     std::optional<int64_t> left;
     if (budget.machine_bytes) {
       left = std::max<int64_t>(0, *budget.machine_bytes - options_.reserve_bytes);
