@@ -99,20 +99,23 @@ class PrefetcherImpl : public Prefetcher {
           window.offset + window.bytes > part.file_offset + part.bytes) {
         continue;
       }
-      Status status =
-          os::PopulateRange(part.address + (window.offset - part.file_offset), window.bytes);
-      if (status.ok()) mapped_bytes_ += window.bytes;
-      return status;
+      return os::PopulateRange(part.address + (window.offset - part.file_offset), window.bytes);
     }
     return std::nullopt;
   }
 
-  void Count(int64_t bytes) { read_bytes_ += bytes; }
+  // A window that was read; `disk_bytes` is what the disk did for it.
+  void Count(const Window& window, int64_t disk_bytes, bool mapped) {
+    const int64_t bytes = resident_is_known_ ? window.bytes : disk_bytes;
+    walked_bytes_ += window.bytes;
+    read_bytes_ += bytes;
+    if (mapped) mapped_bytes_ += bytes;
+  }
 
   // Looked at now and then, by whichever thread comes first.
   Status CheckMemory() {
     if (!options_.within_memory) return {};
-    const int64_t done = read_bytes_;
+    const int64_t done = walked_bytes_;
     int64_t next = next_memory_look_;
     if (done < next ||
         !next_memory_look_.compare_exchange_strong(next, done + kLookAtMemoryEveryBytes)) {
@@ -173,11 +176,13 @@ class PrefetcherImpl : public Prefetcher {
     Work work;
     work.windows = CutIntoWindows({&all, 1}, setup.window_bytes, file_bytes, 0);
     work.wanted_bytes = file_bytes;
-    const int64_t resident = SkipResident(path, work).value_or(0);
+    const std::optional<int64_t> resident = SkipResident(path, work);
+    resident_is_known_ = resident.has_value();
     {
       const std::lock_guard lock(report_mutex_);
       report_.file_bytes += file_bytes;
-      report_.resident_bytes += resident;
+      std::optional<int64_t>& sum = report_.resident_bytes;
+      sum = sum && resident ? std::optional(*sum + *resident) : std::nullopt;
     }
     if (work.windows.empty()) return {};
     setup = SetupFor(path, work);
@@ -236,7 +241,9 @@ class PrefetcherImpl : public Prefetcher {
       int64_t missing_bytes = 0;
       for (const Window& window : work.windows) missing_bytes += window.bytes;
       const std::optional<int64_t> left = MemoryLeft();
-      const bool roomy = missing_bytes >= kProbeFromBytes && (!left || *left >= missing_bytes);
+      // What may be resident tells nothing of the device.
+      const bool roomy = resident_is_known_ && missing_bytes >= kProbeFromBytes &&
+                         (!left || *left >= missing_bytes);
       if (NeedsProbe(profile_, WallNowNs() / kNsPerSecond)) {
         if (roomy && setup.method == ReadMethod::kPopulate) Probe(path, device, work);
       }
@@ -281,6 +288,7 @@ class PrefetcherImpl : public Prefetcher {
   const Options options_;
   Pacer pacer_;
   std::atomic<bool> cancel_{false};
+  std::atomic<int64_t> walked_bytes_{0};  // of windows that were read, resident or not
   std::atomic<int64_t> read_bytes_{0};
   std::atomic<int64_t> mapped_bytes_{0};
   std::atomic<int64_t> next_memory_look_{kLookAtMemoryEveryBytes};
@@ -292,6 +300,7 @@ class PrefetcherImpl : public Prefetcher {
   std::optional<DeviceProfile> profile_;
   bool profile_is_new_ = false;
   bool omitted_ = false;
+  bool resident_is_known_ = true;  // of the part that is read; threads of RunWindows() see it too
   std::mutex join_mutex_;
   std::thread thread_;
 };
@@ -304,15 +313,19 @@ Status SwitchingReader::ReadWindow(const Window& window) {
     return Error(ErrorCode::kExhausted, "tasks of this machine wait for memory");
   }
   RETURN_IF_ERROR(owner_.CheckMemory());
-  std::optional<Status> mapped = owner_.ReadMapped(path_, window);
-  if (!mapped.has_value()) {
+  const int64_t disk_bytes_before = os::DiskBytesReadByThisThread();
+  std::optional<Status> status = owner_.ReadMapped(path_, window);
+  const bool mapped = status.has_value();
+  if (!mapped) {
     if (own_ == nullptr) {
       ASSIGN_OR_RETURN(own_, FileReaderMaker(method_, path_)());
     }
-    mapped = own_->ReadWindow(window);
+    status = own_->ReadWindow(window);
   }
-  if (mapped->ok()) owner_.Count(window.bytes);
-  return *std::move(mapped);
+  if (status->ok()) {
+    owner_.Count(window, os::DiskBytesReadByThisThread() - disk_bytes_before, mapped);
+  }
+  return *std::move(status);
 }
 
 }  // namespace

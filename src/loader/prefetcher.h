@@ -43,10 +43,12 @@ struct PrefetchReport {
   PrefetchEnd end = PrefetchEnd::kRunning;
   std::string problem;
   MonoTime started;
-  MonoTime ended;                     // or the moment of the report, while it runs
-  int64_t file_bytes = 0;             // of all parts
-  int64_t resident_bytes = 0;         // before; an estimate where it can't be read exactly
-  int64_t read_bytes = 0;             // brought in, by our count
+  MonoTime ended;                             // or the moment of the report, while it runs
+  int64_t file_bytes = 0;                     // of all parts
+  std::optional<int64_t> resident_bytes = 0;  // before; empty where this user may not count them
+  // Brought in: the windows that were read. Where nothing tells which of them were resident, what
+  // the disk read for them (0 on file systems without a block device).
+  int64_t read_bytes = 0;
   int64_t mapped_bytes = 0;           // of them, through the mapping
   int64_t omitted_bytes = 0;          // not read, since they would not fit into memory
   int64_t slept_ns = 0;               // stepping back, all threads

@@ -2,7 +2,10 @@
 #include "loader/prefetcher.h"
 
 #include <gmock/gmock.h>
+#include <grp.h>
 #include <gtest/gtest.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <filesystem>
@@ -16,6 +19,18 @@ namespace {
 using ::testing::HasSubstr;
 
 constexpr int64_t kFileBytes = 20'000'001;
+
+// Runs `body` in a child process as another user; returns what it exits with.
+int AsNobody(const std::function<int()>& body) {
+  const pid_t pid = fork();
+  if (pid == 0) {
+    if (setgroups(0, nullptr) != 0 || setgid(65534) != 0 || setuid(65534) != 0) _exit(99);
+    _exit(body());
+  }
+  int status = 0;
+  waitpid(pid, &status, 0);
+  return WIFEXITED(status) ? WEXITSTATUS(status) : 98;
+}
 
 class PrefetcherTest : public ::testing::Test {
  protected:
@@ -166,6 +181,41 @@ TEST_F(PrefetcherTest, UsesWhatIsRememberedOfTheDevice) {
   EXPECT_EQ(reader->Report().setup, profile.setup);
   EXPECT_EQ(reader->Report().end, PrefetchEnd::kDone);
   EXPECT_EQ(Ratio(path_), 1.0);
+}
+
+// Such a user is told of no page whether it is resident (since Linux 6.14), so all of it is walked
+// through, and what memory gave at once is no rate of the device.
+TEST_F(PrefetcherTest, CountsOnlyWhatTheDiskReadForAUserWhoDoesNotOwnTheFile) {
+  if (geteuid() != 0) GTEST_SKIP() << "needs root to become another user";
+  constexpr int64_t kLargeBytes = int64_t{80} << 20;  // enough to learn a rate from
+  const std::string large = folder_.Write("large", std::string(kLargeBytes, 'z'));
+  for (const std::string& each : {folder_.path(), large}) ASSERT_EQ(chmod(each.c_str(), 0755), 0);
+  const std::string profiles = folder_.path() + "/nobodys/devices";
+  ASSERT_EQ(mkdir((folder_.path() + "/nobodys").c_str(), 0777), 0);
+  ASSERT_EQ(chmod((folder_.path() + "/nobodys").c_str(), 0777), 0);
+  const auto read_as_nobody = [&](int64_t least_bytes, int64_t most_bytes) {
+    return AsNobody([&] {
+      const DeviceProfile profile = {DeviceKey(os::ProcRoot::Real(), large), ReadSetup(), 1'000'000,
+                                     WallNowNs() / kNsPerSecond, 0};
+      if (!SaveProfile(profiles, profile).ok()) return 1;
+      Prefetcher::Options options;
+      options.parts = {large};
+      options.profiles_path = profiles;
+      const auto reader = Prefetcher::Start(options);
+      reader->Wait();
+      const PrefetchReport report = reader->Report();
+      if (report.end != PrefetchEnd::kDone || report.resident_bytes) return 2;
+      if (report.read_bytes < least_bytes) return 3;
+      if (report.read_bytes > most_bytes) return 4;
+      // The rate is learned from a cold read only.
+      const bool learned = ReadProfiles(profiles).front().bytes_per_s != profile.bytes_per_s;
+      return learned == (least_bytes > 0) ? 0 : 5;
+    });
+  };
+  EXPECT_EQ(read_as_nobody(0, 0), 0);
+  Evict(large);
+  EXPECT_EQ(read_as_nobody(kLargeBytes * 9 / 10, kLargeBytes * 11 / 10), 0);
+  EXPECT_EQ(Ratio(large), 1.0);
 }
 
 // The probe needs a file that is worth it.

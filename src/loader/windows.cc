@@ -158,17 +158,15 @@ std::optional<int64_t> SkipResident(const std::string& path, Work& work) {
   std::vector<os::ByteRange> ranges;
   ranges.reserve(work.windows.size());
   for (const Window& window : work.windows) ranges.push_back({window.offset, window.bytes});
-  const Result<std::vector<os::Residency>> read = os::ReadResidencyRanges(path, ranges);
+  const Result<std::vector<os::Residency>> read =
+      os::ReadResidencyRangesBy(path, ranges, os::kExactProofs);
   if (!read.ok() || read->size() != work.windows.size()) return std::nullopt;
   int64_t resident_bytes = 0;
   std::vector<Window> missing;
   for (size_t i = 0; i < work.windows.size(); ++i) {
     const os::Residency& residency = (*read)[i];
     resident_bytes += residency.resident_bytes;
-    // A sample can miss a hole.
-    const bool whole =
-        !residency.sampled_pages.has_value() && residency.resident_bytes >= work.windows[i].bytes;
-    if (whole) {
+    if (residency.resident_bytes >= work.windows[i].bytes) {
       work.done_before_bytes += work.windows[i].bytes;
     } else {
       missing.push_back(work.windows[i]);

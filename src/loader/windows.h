@@ -28,7 +28,8 @@ std::vector<Window> CutIntoWindows(std::span<const gguf::FileRange> ranges, int6
 int64_t ReadAheadBytes(int fd);
 
 // Takes the windows that are wholly resident out of `work`. Returns the resident bytes of all
-// windows, or nothing when they can't be told.
+// windows, or nothing when they can't be counted (to users who do not own the file): a sample can
+// miss a hole, and would be thousands of random reads.
 std::optional<int64_t> SkipResident(const std::string& path, Work& work);
 
 // Whether the kernel has MADV_POPULATE_READ and the file can be mapped. Touches no page of it.

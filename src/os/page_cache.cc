@@ -112,12 +112,6 @@ Result<Residency> ByMincore(int fd, const struct stat& facts, ByteRange range) {
   return residency;
 }
 
-// What this thread has had read from disks so far, in blocks of 512 bytes.
-int64_t BlocksReadByThisThread() {
-  rusage usage{};
-  return getrusage(RUSAGE_THREAD, &usage) == 0 ? usage.ru_inblock : 0;
-}
-
 // Whether the page at `offset` is resident. RWF_NOWAIT fails instead of waiting, but the kernel has
 // started to read that page by then: hence the clean-up in BySample, and FADV_RANDOM, without which
 // it would read ahead as well. A fast disk may even have answered before the kernel looks again,
@@ -126,10 +120,10 @@ int64_t BlocksReadByThisThread() {
 Result<bool> PageIsResident(int fd, int64_t offset) {
   char byte = 0;
   const iovec vector{&byte, 1};
-  const int64_t blocks_before = BlocksReadByThisThread();
+  const int64_t bytes_before = DiskBytesReadByThisThread();
   while (true) {
     const ssize_t count = preadv2(fd, &vector, 1, offset, RWF_NOWAIT);
-    if (count >= 0) return BlocksReadByThisThread() == blocks_before;
+    if (count >= 0) return DiskBytesReadByThisThread() == bytes_before;
     if (errno == EAGAIN) return false;
     if (errno != EINTR) return Error::FromErrno(errno, "preadv2(RWF_NOWAIT)");
   }
@@ -224,6 +218,12 @@ Result<std::vector<Residency>> AllRangesBy(ResidencyProof proof, int fd, const s
 }
 
 }  // namespace
+
+int64_t DiskBytesReadByThisThread() {
+  constexpr int64_t kBlockBytes = 512;
+  rusage usage{};
+  return getrusage(RUSAGE_THREAD, &usage) == 0 ? usage.ru_inblock * kBlockBytes : 0;
+}
 
 std::string_view ResidencyProofName(ResidencyProof proof) {
   switch (proof) {

@@ -34,7 +34,7 @@ std::optional<double> QuickResidentRatio(const std::vector<std::string>& parts) 
     for (int64_t piece = 0; piece < pieces; ++piece) {
       ranges.push_back({status.st_size / pieces * piece, kPieceBytes});
     }
-    const auto readings = os::ReadResidencyRanges(part, ranges);
+    const auto readings = os::ReadResidencyRangesBy(part, ranges, os::kExactProofs);
     if (!readings.ok()) return std::nullopt;
     for (const os::Residency& reading : *readings) {
       sum.file_bytes += reading.file_bytes;

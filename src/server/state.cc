@@ -104,7 +104,7 @@ Json ReaderJson(const ServerSnapshot& snapshot) {
   Json json = {{"state", loader::PrefetchEndName(reader.end)},
                {"started_ns", reader.started.ns},
                {"duration_ns", reader.ended - reader.started},
-               {"resident_bytes", reader.resident_bytes},
+               {"resident_bytes", OptionalInt(reader.resident_bytes)},
                {"read_bytes", reader.read_bytes},
                {"mapped_bytes", reader.mapped_bytes},
                {"omitted_bytes", reader.omitted_bytes},

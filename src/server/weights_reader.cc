@@ -53,7 +53,7 @@ void WeightsReader::Begin() {
 void WeightsReader::BeginIfCold() {
   if (!enabled_) return;
   const std::optional<double> ratio = QuickResidentRatio(parts_);
-  if (ratio && *ratio < kWarmRatio) Begin();
+  if (!ratio || *ratio < kWarmRatio) Begin();
 }
 
 void WeightsReader::End() {

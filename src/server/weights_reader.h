@@ -28,7 +28,7 @@ class WeightsReader : public engine::MappingWatcher {
 
   // Starts reading, unless it reads already. About 50 us.
   void Begin();
-  // The same when a look at some pieces of the files says that they are not resident; 0.1 ms.
+  // The same unless a look at some pieces of the files says that they are resident; 0.1 ms.
   void BeginIfCold();
   // Ends it and waits for the windows under way.
   void End();
