@@ -7,6 +7,7 @@
 #include "base/strings.h"
 #include "os/cgroup.h"
 #include "os/meminfo.h"
+#include "os/proc_status.h"
 
 namespace rouse::loader {
 namespace {
@@ -28,8 +29,13 @@ int64_t StatLine(const std::string& text, std::string_view name) {
   return 0;
 }
 
+struct GroupLeft {
+  int64_t bytes = 0;
+  int64_t file_bytes = 0;
+};
+
 // What one group has left; nullopt when it has no limit.
-std::optional<int64_t> LeftInGroup(const os::ProcRoot& root, const std::string& folder, bool v2) {
+std::optional<GroupLeft> LeftInGroup(const os::ProcRoot& root, const std::string& folder, bool v2) {
   const auto limit = NumberIn(root, folder + (v2 ? "/memory.max" : "/memory.limit_in_bytes"));
   const auto used = NumberIn(root, folder + (v2 ? "/memory.current" : "/memory.usage_in_bytes"));
   if (!limit || !used || *limit >= kNoLimitV1) return std::nullopt;
@@ -38,7 +44,7 @@ std::optional<int64_t> LeftInGroup(const os::ProcRoot& root, const std::string& 
     const std::string total = v2 ? "" : "total_";
     reclaimable = StatLine(*stat, total + "active_file") + StatLine(*stat, total + "inactive_file");
   }
-  return std::max<int64_t>(0, *limit - *used + reclaimable);
+  return GroupLeft{std::max<int64_t>(0, *limit - *used + reclaimable), reclaimable};
 }
 
 }  // namespace
@@ -54,6 +60,12 @@ MemoryBudget ReadMemoryBudget(const os::ProcRoot& root, int pid) {
   MemoryBudget budget;
   if (const Result<os::Meminfo> memory = os::ReadMeminfo(root); memory.ok()) {
     budget.machine_bytes = memory->available_bytes;
+    if (memory->active_file_bytes && memory->inactive_file_bytes) {
+      budget.machine_file_bytes = *memory->active_file_bytes + *memory->inactive_file_bytes;
+    }
+  }
+  if (const Result<os::ProcStatus> status = os::ReadProcStatus(root, pid); status.ok()) {
+    budget.locked_bytes = status->locked_bytes.value_or(0);
   }
   const Result<os::CgroupPaths> paths = os::FindCgroup(root, pid);
   if (!paths.ok() || paths->memory.empty()) return budget;
@@ -63,9 +75,10 @@ MemoryBudget ReadMemoryBudget(const os::ProcRoot& root, int pid) {
   std::string folder = paths->memory;
   std::string name = paths->name;
   while (true) {
-    const std::optional<int64_t> left = LeftInGroup(root, folder, v2);
-    if (left && (!budget.group_bytes || *left < *budget.group_bytes)) {
-      budget.group_bytes = left;
+    const std::optional<GroupLeft> left = LeftInGroup(root, folder, v2);
+    if (left && (!budget.group_bytes || left->bytes < *budget.group_bytes)) {
+      budget.group_bytes = left->bytes;
+      budget.group_file_bytes = left->file_bytes;
       budget.group = name.empty() ? "/" : name;
     }
     const size_t slash = name.rfind('/');

@@ -14,10 +14,16 @@ namespace rouse::loader {
 struct MemoryBudget {
   // MemAvailable: free, plus what the kernel reclaims easily. Empty when it is not told.
   std::optional<int64_t> machine_bytes;
+  // Of it, page cache of files; empty when it is not told.
+  std::optional<int64_t> machine_file_bytes;
   // What is left below the tightest limit of a control group; empty without a limit. Page cache
   // that is charged to the group counts as left, since the group gives it up first.
   std::optional<int64_t> group_bytes;
+  std::optional<int64_t> group_file_bytes;  // of it, page cache of files
   std::string group;  // the group with that limit ("/user.slice/rouse"), "" without one
+
+  // What this process has locked, which counts as left nowhere.
+  int64_t locked_bytes = 0;
 
   // The smaller one, less `reserve_bytes`, at least 0; empty when neither is known.
   std::optional<int64_t> Left(int64_t reserve_bytes) const;

@@ -10,7 +10,9 @@ namespace {
 constexpr int64_t kMiB = int64_t{1} << 20;
 
 os::FakeRoot& WithMeminfo(os::FakeRoot& root) {
-  return root.Write("proc/meminfo", "MemTotal: 8388608 kB\nMemAvailable: 1048576 kB\n");
+  return root.Write("proc/meminfo",
+                    "MemTotal: 8388608 kB\nMemAvailable: 1048576 kB\n"
+                    "Active(file): 2048 kB\nInactive(file): 1024 kB\n");
 }
 
 TEST(MemoryBudget, IsWhatTheMachineHasAvailableWithoutAControlGroup) {
@@ -18,7 +20,11 @@ TEST(MemoryBudget, IsWhatTheMachineHasAvailableWithoutAControlGroup) {
   WithMeminfo(root);
   const MemoryBudget budget = ReadMemoryBudget(root.Open(), 7);
   EXPECT_EQ(budget.machine_bytes, 1024 * kMiB);
+  EXPECT_EQ(budget.machine_file_bytes, 3 * kMiB);
   EXPECT_EQ(budget.group_bytes, std::nullopt);
+  EXPECT_EQ(budget.locked_bytes, 0);
+  root.Write("proc/7/status", "Name:\tx\nVmLck:\t    2048 kB\n");
+  EXPECT_EQ(ReadMemoryBudget(root.Open(), 7).locked_bytes, 2 * kMiB);
   EXPECT_EQ(budget.Left(24 * kMiB), 1000 * kMiB);
   EXPECT_EQ(budget.Left(2000 * kMiB), 0);
 }
@@ -42,6 +48,7 @@ TEST(MemoryBudget, TakesTheTightestLimitOfTheGroupsAboveInVersion2) {
   const MemoryBudget budget = ReadMemoryBudget(root.Open(), 7);
   // 100 MiB are free, 30 MiB of page cache can be given up.
   EXPECT_EQ(budget.group_bytes, 130 * kMiB);
+  EXPECT_EQ(budget.group_file_bytes, 30 * kMiB);
   EXPECT_EQ(budget.group, "/outer");
   EXPECT_EQ(budget.Left(30 * kMiB), 100 * kMiB);
 }

@@ -121,23 +121,32 @@ class PrefetcherImpl : public Prefetcher {
         !next_memory_look_.compare_exchange_strong(next, done + kLookAtMemoryEveryBytes)) {
       return {};
     }
-    const std::optional<int64_t> left = MemoryLeft();
+    const std::optional<int64_t> left = RoomFor(0);
     if (!left || *left > 0) return {};
     return Error(ErrorCode::kExhausted, "memory is short");
   }
 
  private:
-  std::optional<int64_t> MemoryLeft() const {
-    const MemoryBudget budget = ReadOwnMemoryBudget();
-    std::optional<int64_t> left;
+  // What memory there is for files of which `resident_bytes` are in the page cache already. Those
+  // count as left, except what this process has locked and what is charged to others: as little of
+  // either as there can be.
+  std::optional<int64_t> RoomFor(int64_t resident_bytes) const {
+    const MemoryBudget budget = options_.read_memory();
+    const auto not_counted = [&](const std::optional<int64_t>& file_bytes) {
+      const int64_t beyond = resident_bytes - file_bytes.value_or(resident_bytes);
+      return std::min(resident_bytes, std::max(beyond, budget.locked_bytes));
+    };
+    std::optional<int64_t> room;
     if (budget.machine_bytes) {
-      left = std::max<int64_t>(0, *budget.machine_bytes - options_.reserve_bytes);
+      room = std::max<int64_t>(0, *budget.machine_bytes - options_.reserve_bytes) +
+             not_counted(budget.machine_file_bytes);
     }
     if (budget.group_bytes) {
-      const int64_t in_group = *budget.group_bytes - *budget.group_bytes / kGroupReserveShare;
-      left = std::min(left.value_or(in_group), in_group);
+      const int64_t in_group = *budget.group_bytes - *budget.group_bytes / kGroupReserveShare +
+                               not_counted(budget.group_file_bytes);
+      room = std::min(room.value_or(in_group), in_group);
     }
-    return left;
+    return room;
   }
 
   void Run() {
@@ -150,7 +159,7 @@ class PrefetcherImpl : public Prefetcher {
             : code == ErrorCode::kExhausted ? PrefetchEnd::kMemory
                                             : PrefetchEnd::kFailed;
       problem = status.error().message();
-    } else if (omitted_) {
+    } else if (too_large_) {
       end = PrefetchEnd::kMemory;
       problem = "the file does not fit into the memory that is left";
     }
@@ -163,58 +172,91 @@ class PrefetcherImpl : public Prefetcher {
     Remember();
   }
 
+  // One file, and what is missing of it.
+  struct Part {
+    std::string path;
+    int64_t bytes = 0;
+    std::optional<int64_t> resident_bytes;
+    Work work;
+  };
+
   Status ReadParts() {
-    for (const std::string& part : options_.parts) RETURN_IF_ERROR(ReadPart(part));
+    std::vector<Part> parts;
+    for (const std::string& path : options_.parts) {
+      ASSIGN_OR_RETURN(Part part, Look(path));
+      parts.push_back(std::move(part));
+    }
+    int64_t keep_bytes = KeepBytes(parts);
+    for (Part& part : parts) {
+      const int64_t keep_of_part = std::min(keep_bytes, part.bytes);
+      keep_bytes -= keep_of_part;
+      if (!part.work.windows.empty()) RETURN_IF_ERROR(ReadPart(part, keep_of_part));
+    }
     return {};
   }
 
-  Status ReadPart(const std::string& path) {
+  Result<Part> Look(const std::string& path) {
     ASSIGN_OR_RETURN(const Fd fd, OpenFile(path, O_RDONLY | O_NONBLOCK));
-    ASSIGN_OR_RETURN(const int64_t file_bytes, RegularFileBytes(fd.get(), path));
-    const gguf::FileRange all{0, file_bytes};
-    ReadSetup setup = options_.setup.value_or(ReadSetup());
-    Work work;
-    work.windows = CutIntoWindows({&all, 1}, setup.window_bytes, file_bytes, 0);
-    work.wanted_bytes = file_bytes;
-    const std::optional<int64_t> resident = SkipResident(path, work);
-    resident_is_known_ = resident.has_value();
-    {
-      const std::lock_guard lock(report_mutex_);
-      report_.file_bytes += file_bytes;
-      std::optional<int64_t>& sum = report_.resident_bytes;
-      sum = sum && resident ? std::optional(*sum + *resident) : std::nullopt;
-    }
-    if (work.windows.empty()) return {};
-    setup = SetupFor(path, work);
-    if (setup.window_bytes != ReadSetup().window_bytes) {
-      work.windows = CutIntoWindows({&all, 1}, setup.window_bytes, file_bytes, 0);
-    }
-    SkipResident(path, work);  // those of the probe
-    if (options_.within_memory) LeaveOutWhatDoesNotFit(work, file_bytes);
-    const Status status = Read(path, setup, work);
-    return status.ok() ? status : Status(ExplainReadError(status.error(), path, file_bytes));
+    Part part;
+    part.path = path;
+    ASSIGN_OR_RETURN(part.bytes, RegularFileBytes(fd.get(), path));
+    part.work = AllOf(part.bytes, options_.setup.value_or(ReadSetup()).window_bytes);
+    part.resident_bytes = SkipResident(path, part.work);
+    const std::lock_guard lock(report_mutex_);
+    report_.file_bytes += part.bytes;
+    std::optional<int64_t>& sum = report_.resident_bytes;
+    sum = sum && part.resident_bytes ? std::optional(*sum + *part.resident_bytes) : std::nullopt;
+    return part;
   }
 
-  void LeaveOutWhatDoesNotFit(Work& work, int64_t file_bytes) {
-    const std::optional<int64_t> left = MemoryLeft();
-    if (!left) return;
-    int64_t missing_bytes = 0;
-    for (const Window& window : work.windows) missing_bytes += window.bytes;
-    if (missing_bytes <= *left) return;
-    // What is resident of the file already counts as its memory.
-    const int64_t memory_bytes = std::max<int64_t>(0, file_bytes - missing_bytes + *left);
-    const bool single = options_.parts.size() == 1;
-    const int64_t end = single ? PlanTail(file_bytes, memory_bytes).keep_bytes : memory_bytes;
+  static Work AllOf(int64_t file_bytes, int64_t window_bytes) {
+    const gguf::FileRange all{0, file_bytes};
+    Work work;
+    work.windows = CutIntoWindows({&all, 1}, window_bytes, file_bytes, 0);
+    work.wanted_bytes = file_bytes;
+    return work;
+  }
+
+  // How much of the files, from their beginning, is to be in memory. Judged by all of them: what is
+  // resident is no smaller a part of what is needed for being there already.
+  int64_t KeepBytes(const std::vector<Part>& parts) {
+    int64_t all_bytes = 0;
+    int64_t resident_bytes = 0;
+    bool missing = false;
+    for (const Part& part : parts) {
+      all_bytes += part.bytes;
+      resident_bytes += part.resident_bytes.value_or(0);
+      missing = missing || !part.work.windows.empty();
+    }
+    std::optional<int64_t> room_bytes;
+    // What is wholly there fits, whatever the kernel says is left.
+    if (options_.within_memory && missing) room_bytes = RoomFor(resident_bytes);
+    too_large_ = room_bytes && *room_bytes < all_bytes;
+    const bool single = parts.size() == 1;
+    if (single && options_.on_fit) options_.on_fit(too_large_ ? room_bytes : std::nullopt);
+    if (!too_large_) return all_bytes;
+    return single ? PlanTail(all_bytes, *room_bytes).keep_bytes : *room_bytes;
+  }
+
+  Status ReadPart(Part& part, int64_t keep_bytes) {
+    resident_is_known_ = part.resident_bytes.has_value();
+    const ReadSetup setup = SetupFor(part.path, part.work);
+    if (setup.window_bytes != ReadSetup().window_bytes) {
+      part.work = AllOf(part.bytes, setup.window_bytes);
+    }
+    SkipResident(part.path, part.work);  // those of the probe
+    if (too_large_) LeaveOutBeyond(keep_bytes, part.work);
+    const Status status = Read(part.path, setup, part.work);
+    return status.ok() ? status : Status(ExplainReadError(status.error(), part.path, part.bytes));
+  }
+
+  void LeaveOutBeyond(int64_t end, Work& work) {
     const auto beyond = [end](const Window& window) { return window.offset + window.bytes > end; };
     int64_t omitted_bytes = 0;
     for (const Window& window : work.windows) omitted_bytes += beyond(window) ? window.bytes : 0;
     std::erase_if(work.windows, beyond);
-    omitted_ = true;
-    {
-      const std::lock_guard lock(report_mutex_);
-      report_.omitted_bytes += omitted_bytes;
-    }
-    if (single && options_.on_too_large) options_.on_too_large(memory_bytes);
+    const std::lock_guard lock(report_mutex_);
+    report_.omitted_bytes += omitted_bytes;
   }
 
   Status Read(const std::string& path, const ReadSetup& setup, const Work& work) {
@@ -240,10 +282,8 @@ class PrefetcherImpl : public Prefetcher {
       profile_ = FindProfile(options_.profiles_path, device);
       int64_t missing_bytes = 0;
       for (const Window& window : work.windows) missing_bytes += window.bytes;
-      const std::optional<int64_t> left = MemoryLeft();
       // What may be resident tells nothing of the device.
-      const bool roomy = resident_is_known_ && missing_bytes >= kProbeFromBytes &&
-                         (!left || *left >= missing_bytes);
+      const bool roomy = resident_is_known_ && missing_bytes >= kProbeFromBytes && !too_large_;
       if (NeedsProbe(profile_, WallNowNs() / kNsPerSecond)) {
         if (roomy && setup.method == ReadMethod::kPopulate) Probe(path, device, work);
       }
@@ -299,7 +339,7 @@ class PrefetcherImpl : public Prefetcher {
   // Of the reading thread only.
   std::optional<DeviceProfile> profile_;
   bool profile_is_new_ = false;
-  bool omitted_ = false;
+  bool too_large_ = false;
   bool resident_is_known_ = true;  // of the part that is read; threads of RunWindows() see it too
   std::mutex join_mutex_;
   std::thread thread_;

@@ -19,6 +19,7 @@
 
 #include "base/time.h"
 #include "loader/device_profile.h"
+#include "loader/memory_budget.h"
 
 namespace rouse::loader {
 
@@ -67,9 +68,11 @@ class Prefetcher {
     int64_t reserve_bytes = int64_t{256}
                             << 20;          // left to the machine; an eighth of a group's limit
     std::vector<MappedPart> mappings = {};  // those that exist already
-    // Called once, on a thread of the prefetcher, when the one file does not fit: with the memory
-    // that there is for it. Then only what PlanTail() keeps of it is read. May be empty.
-    std::function<void(int64_t memory_bytes)> on_too_large = {};
+    // Called once, on a thread of the prefetcher, for a model of one file: with the memory that
+    // there is for it when it does not fit (then only what PlanTail() keeps of it is read), with
+    // nothing when it does. May be empty.
+    std::function<void(std::optional<int64_t> memory_bytes)> on_fit = {};
+    std::function<MemoryBudget()> read_memory = [] { return ReadOwnMemoryBudget(); };
   };
 
   // Returns at once; all work is on threads of its own. Whatever goes wrong is in the report.

@@ -115,8 +115,8 @@ TEST_F(PrefetcherTest, AfterDetachNoMappingIsTouched) {
 TEST_F(PrefetcherTest, ReadsOnlyWhatFitsIntoMemoryAndSaysWhatItLeftOut) {
   Prefetcher::Options options = Options();
   options.reserve_bytes = int64_t{1} << 60;
-  int64_t memory_bytes = -1;
-  options.on_too_large = [&](int64_t bytes) { memory_bytes = bytes; };
+  std::optional<int64_t> memory_bytes = -1;
+  options.on_fit = [&](std::optional<int64_t> bytes) { memory_bytes = bytes; };
   const auto reader = Prefetcher::Start(options);
   reader->Wait();
   const PrefetchReport report = reader->Report();
@@ -129,6 +129,66 @@ TEST_F(PrefetcherTest, ReadsOnlyWhatFitsIntoMemoryAndSaysWhatItLeftOut) {
   const auto regardless = Prefetcher::Start(options);
   regardless->Wait();
   EXPECT_EQ(regardless->Report().end, PrefetchEnd::kDone);
+  EXPECT_EQ(memory_bytes, std::nullopt);
+}
+
+// The kernel says that 15 MB are left, the file's own pages in the page cache among them.
+TEST_F(PrefetcherTest, AFileThatIsTooLargeStaysSoWhenPartOfItIsResident) {
+  ASSERT_TRUE(WarmFile(path_, 0.7, {}).ok());
+  MemoryBudget budget;
+  budget.machine_bytes = 15'000'000;
+  budget.machine_file_bytes = 14'500'000;
+  Prefetcher::Options options = Options();
+  options.reserve_bytes = 0;
+  options.read_memory = [&] { return budget; };
+  std::optional<int64_t> memory_bytes = -1;
+  options.on_fit = [&](std::optional<int64_t> bytes) { memory_bytes = bytes; };
+  auto reader = Prefetcher::Start(options);
+  reader->Wait();
+  EXPECT_EQ(reader->Report().end, PrefetchEnd::kMemory);
+  EXPECT_GT(reader->Report().omitted_bytes, 0);
+  EXPECT_EQ(memory_bytes, 15'000'000);
+
+  // Locked pages, and those that another group pays for, are in no such number.
+  budget.locked_bytes = 6'000'000;
+  reader = Prefetcher::Start(options);
+  reader->Wait();
+  EXPECT_EQ(reader->Report().end, PrefetchEnd::kDone) << reader->Report().problem;
+  EXPECT_EQ(memory_bytes, std::nullopt);
+  EXPECT_EQ(Ratio(path_), 1.0);
+}
+
+TEST_F(PrefetcherTest, CountsPagesThatAnotherGroupPaysForAsRoomForTheFile) {
+  ASSERT_TRUE(WarmFile(path_, 0.7, {}).ok());
+  MemoryBudget budget;
+  budget.machine_bytes = int64_t{1} << 40;
+  budget.group_bytes = 8'000'000;  // of which an eighth is left to others
+  budget.group_file_bytes = 0;
+  Prefetcher::Options options = Options();
+  options.read_memory = [&] { return budget; };
+  const auto reader = Prefetcher::Start(options);
+  reader->Wait();
+  EXPECT_EQ(reader->Report().end, PrefetchEnd::kDone) << reader->Report().problem;
+  EXPECT_EQ(Ratio(path_), 1.0);
+}
+
+TEST_F(PrefetcherTest, JudgesASplitModelByAllOfItsParts) {
+  const std::string second = folder_.Write("second", std::string(20'000'000, 'y'));
+  Evict(second);
+  Prefetcher::Options options = Options();
+  options.parts.push_back(second);
+  options.reserve_bytes = 0;
+  options.read_memory = [] {
+    MemoryBudget budget;
+    budget.machine_bytes = 30'000'000;  // enough for either, not for both
+    return budget;
+  };
+  const auto reader = Prefetcher::Start(options);
+  reader->Wait();
+  EXPECT_EQ(reader->Report().end, PrefetchEnd::kMemory);
+  EXPECT_EQ(Ratio(path_), 1.0);
+  EXPECT_EQ(reader->Report().read_bytes, kFileBytes + (8 << 20));  // whole windows of 4 MiB
+  EXPECT_EQ(reader->Report().omitted_bytes, 20'000'000 - (8 << 20));
 }
 
 TEST_F(PrefetcherTest, EndsWhenCancelled) {

@@ -14,6 +14,9 @@ struct Meminfo {
   std::optional<int64_t> available_bytes;  // an estimate: free, plus what reclaim gives easily
   std::optional<int64_t> buffers_bytes;
   std::optional<int64_t> cached_bytes;  // page cache, tmpfs included
+  // Pages of files that can be given up: neither tmpfs nor locked ones.
+  std::optional<int64_t> active_file_bytes;
+  std::optional<int64_t> inactive_file_bytes;
   std::optional<int64_t> dirty_bytes;
   std::optional<int64_t> writeback_bytes;
   std::optional<int64_t> anonymous_bytes;

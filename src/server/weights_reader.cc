@@ -39,10 +39,15 @@ void WeightsReader::Begin() {
   }
   loader::Prefetcher::Options options;
   options.parts = parts_;
-  options.on_too_large = [this](int64_t memory_bytes) {
+  options.on_fit = [this](std::optional<int64_t> memory_bytes) {
+    std::shared_ptr<loader::TailStream> ending;  // ends after the lock does: it waits for a thread
     const std::lock_guard inner(mutex_);
     tail_memory_bytes_ = memory_bytes;
-    StartTailLocked();
+    if (memory_bytes) {
+      StartTailLocked();
+    } else {
+      ending = std::exchange(tail_, nullptr);
+    }
   };
   for (const Guarded& one : mappings_) options.mappings.push_back(PartOf(one.mapping));
   prefetcher_ = loader::Prefetcher::Start(std::move(options));
@@ -50,8 +55,8 @@ void WeightsReader::Begin() {
   cancelled_ = false;
 }
 
-void WeightsReader::BeginIfCold() {
-  if (!enabled_) return;
+void WeightsReader::BeginIfCold(bool rested) {
+  if (!enabled_ || (!rested && !Tail())) return;
   const std::optional<double> ratio = QuickResidentRatio(parts_);
   if (!ratio || *ratio < kWarmRatio) Begin();
 }

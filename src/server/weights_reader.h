@@ -28,8 +28,10 @@ class WeightsReader : public engine::MappingWatcher {
 
   // Starts reading, unless it reads already. About 50 us.
   void Begin();
-  // The same unless a look at some pieces of the files says that they are resident; 0.1 ms.
-  void BeginIfCold();
+  // The same unless a look at some pieces of the files says that they are resident; 0.1 ms. Not
+  // `rested`: pages have hardly gone since the last request, so that only a file that did not fit
+  // into memory is looked at again.
+  void BeginIfCold(bool rested);
   // Ends it and waits for the windows under way.
   void End();
   // The engine computes: the reader takes little CPU meanwhile.
@@ -40,7 +42,8 @@ class WeightsReader : public engine::MappingWatcher {
   // The same as a lane of a timeline: from its beginning to its end, or to now. Empty before the
   // first, and when it had nothing to read.
   std::optional<engine::Step> Lane() const;
-  // Of the stream of a file that does not fit into memory; empty where it fits.
+  // Of the stream of a file that does not fit into memory; empty where it fits, as far as the
+  // latest reader saw.
   std::optional<loader::TailStream::Report> Tail() const;
   // Bytes that all readers brought in.
   int64_t TotalReadBytes() const;

@@ -186,7 +186,7 @@ void Worker::RunCompletion(Job& job) {
   }
   CheckFiles();
   const bool rested = MonoNow() - last_used_ > kRestedNs;
-  if (rested && reader_ != nullptr && snapshot()->phase == Phase::kReady) reader_->BeginIfCold();
+  if (reader_ != nullptr && snapshot()->phase == Phase::kReady) reader_->BeginIfCold(rested);
   std::optional<PreparedPrompt> prompt = Prepare(job);
   if (!prompt) return;
   Answer(job, *std::move(prompt));

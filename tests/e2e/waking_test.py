@@ -231,6 +231,18 @@ def test_a_start_needs_no_more_memory_than_llama_servers(
         process.wait(20)
 
 
+def set_limit(group: Path, limit_bytes: int):
+    v1 = (group / "memory.limit_in_bytes").exists()
+    (group / ("memory.limit_in_bytes" if v1 else "memory.max")).write_text(str(limit_bytes))
+
+
+def settled_reader(api: Api) -> dict:
+    until = time.monotonic() + WAIT_S
+    while (reader := entry_of(api)["reader"])["state"] == "running":
+        assert time.monotonic() < until, reader
+    return reader
+
+
 def memory_group(limit_bytes: int) -> Path:
     """A control group of our own with that limit, v1 or v2; skips where we may not make one."""
     base = Path("/sys/fs/cgroup")
@@ -238,7 +250,7 @@ def memory_group(limit_bytes: int) -> Path:
     group = (base / "memory" if v1 else base) / f"rouse-test-{os.getpid()}"
     try:
         group.mkdir()
-        (group / ("memory.limit_in_bytes" if v1 else "memory.max")).write_text(str(limit_bytes))
+        set_limit(group, limit_bytes)
     except OSError as error:
         if group.is_dir():
             group.rmdir()
@@ -266,8 +278,8 @@ def test_a_memory_limit_below_the_files_size_is_kept_and_the_model_answers(
             port = ready["port"]
 
         api = Api(Started)
-        status, answer = api("POST", "/v1/completions", {
-            "prompt": "The sky", "max_tokens": 6, "ignore_eos": True, "temperature": 0})
+        body = {"prompt": "The sky", "max_tokens": 6, "ignore_eos": True, "temperature": 0}
+        status, answer = api("POST", "/v1/completions", body)
         assert status == 200, answer
         assert answer["usage"]["completion_tokens"] == 6
         entry = entry_of(api)
@@ -275,6 +287,19 @@ def test_a_memory_limit_below_the_files_size_is_kept_and_the_model_answers(
         assert entry["reader"]["omitted_bytes"] > 0
         assert entry["reader"]["tail"]["given_up_bytes"] > 0
         assert entry["resident_ratio"] < limit / path.stat().st_size
+        # What is resident by now makes the file no smaller.
+        assert api("POST", "/v1/completions", body)[0] == 200
+        again = settled_reader(api)
+        assert again["started_ns"] > entry["reader"]["started_ns"]
+        assert again["state"] == "memory" and "tail" in again, again
+        # With memory enough it is read like any other, and no page is given up any more.
+        set_limit(group, 2 << 30)
+        assert api("POST", "/v1/completions", body)[0] == 200
+        until = time.monotonic() + WAIT_S
+        while (entry := entry_of(api))["reader"]["state"] != "done" or "tail" in entry["reader"]:
+            assert time.monotonic() < until, entry["reader"]
+            assert api("POST", "/v1/completions", body)[0] == 200
+        assert entry["resident_ratio"] > 0.99
     finally:
         process.terminate()
         assert process.wait(20) == 0
