@@ -10,7 +10,12 @@ namespace rouse::engine {
 
 Status LlamaEngine::Sleep() {
   WaitForLoad();
-  if (Facts()->tier == Tier::kAsleep) return {};
+  if (Facts()->tier == Tier::kAsleep) {
+    // A load that was stopped, or whoever reads through the mappings, may have brought pages back.
+    RETURN_IF_ERROR(DropMappedPages(mappings_));
+    EnterTier(Tier::kAsleep);
+    return {};
+  }
   if (weights_ == nullptr || context_ == nullptr) {
     return Error(ErrorCode::kState, options_.model_path + " is not loaded");
   }

@@ -101,6 +101,7 @@ class ModelServerImpl : public ModelServer {
       if (!route.open && api_key_ && !CarriesKey(request, *api_key_)) return Unauthorized(*writer);
       return (this->*route.handle)(request, writer);
     }
+    if (IsForText(request.path)) EndReading();
     if (!allowed.empty()) return WrongMethod(request, allowed, *writer);
     writer->Send(ErrorResponse({.status = 404,
                                 .message = "there is no " + request.path +
@@ -130,9 +131,10 @@ class ModelServerImpl : public ModelServer {
   // Anybody may connect; only who has the key may make the disk work.
   void OnFirstBytes(std::string_view bytes) {
     if (api_key_ || !bytes.starts_with("POST ")) return;
-    const std::string_view path = bytes.substr(5, bytes.find_first_of(" ?", 5) - 5);
-    if (path.ends_with("/completions")) BeginReading();
+    if (IsForText(bytes.substr(5, bytes.find_first_of(" ?", 5) - 5))) BeginReading();
   }
+
+  static bool IsForText(std::string_view path) { return path.ends_with("/completions"); }
 
   void BeginReading() {
     const std::shared_ptr<WeightsReader> reader = reader_.load();
@@ -141,12 +143,17 @@ class ModelServerImpl : public ModelServer {
       case Phase::kUnloaded:
       case Phase::kAsleep:
       case Phase::kFailed:
-        return reader->Begin();
+        return reader->BeginEarly();
       case Phase::kStarting:  // has begun, or waits until the header was found to be sound
       case Phase::kLoading:
       case Phase::kReady:
         return;
     }
+  }
+
+  // What began with the first bytes of a request that is refused.
+  void EndReading() {
+    if (const std::shared_ptr<WeightsReader> reader = reader_.load()) reader->EndEarly();
   }
 
   ServerSnapshot Snapshot() const {
@@ -210,6 +217,7 @@ class ModelServerImpl : public ModelServer {
 
   void PostTask(const Writer& writer, std::function<void()> task) {
     if (observer_.Post(std::move(task))) return;
+    EndReading();
     Overloaded(*writer, "too many requests of this kind wait");
   }
 
@@ -243,6 +251,7 @@ class ModelServerImpl : public ModelServer {
   }
 
   void Refuse(http::ResponseWriter& writer, const ApiError& error) {
+    EndReading();
     metrics_.CountRequest(RequestOutcome::kRefused);
     writer.Send(ErrorResponse(error));
   }
@@ -250,7 +259,9 @@ class ModelServerImpl : public ModelServer {
   void Submit(const std::shared_ptr<Job>& job) {
     const Writer writer = job->writer;
     const bool counted = job->kind == Job::Kind::kCompletion;
-    switch (worker_.Submit(job)) {
+    const Admission admission = worker_.Submit(job);
+    if (counted && admission != Admission::kQueued) EndReading();
+    switch (admission) {
       case Admission::kQueued:
         return;
       case Admission::kFull:

@@ -156,7 +156,8 @@ TEST_F(ModelServerTest, SleepsWhenAskedAndTellsWhatEachTierCosts) {
   EXPECT_EQ(model["eta_first_token_ns"], model["tiers"]["asleep"]["first_token_ns"]);
   EXPECT_EQ(Metric("rouse_sleeps_total"), "2");
   const auto calls = control_->Calls();
-  EXPECT_EQ(std::count(calls.begin(), calls.end(), "sleep"), 2);
+  // The engine is asked each time: pages may have come into the process since.
+  EXPECT_EQ(std::count(calls.begin(), calls.end(), "sleep"), 3);
 }
 
 TEST_F(ModelServerTest, TellsWhatTheContextWasMadeOf) {

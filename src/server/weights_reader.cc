@@ -2,6 +2,7 @@
 
 #include <sys/stat.h>
 
+#include <cmath>
 #include <utility>
 
 #include "server/residency.h"
@@ -11,6 +12,8 @@ namespace {
 
 // A page here and there is missing of every file.
 constexpr double kWarmRatio = 0.99;
+// Less than this tells nothing of a disk.
+constexpr int64_t kTellingBytes = int64_t{64} << 20;
 
 loader::MappedPart PartOf(const engine::FileMapping& mapping) {
   return {mapping.path, mapping.address, mapping.file_offset, mapping.bytes};
@@ -28,12 +31,38 @@ WeightsReader::WeightsReader(std::vector<std::string> parts, bool enabled)
 // A reader that still ran could call back into what is being destroyed.
 WeightsReader::~WeightsReader() { End(); }
 
-void WeightsReader::Begin() {
-  if (!enabled_) return;
+void WeightsReader::BeginEarly() {
   const std::lock_guard lock(mutex_);
+  BeginLocked(/*early=*/true);
+}
+
+void WeightsReader::Begin() {
+  const std::lock_guard lock(mutex_);
+  BeginLocked(/*early=*/false);
+}
+
+void WeightsReader::EndEarly() {
+  const std::lock_guard lock(mutex_);
+  if (!std::exchange(early_, false)) return;
+  prefetcher_->Cancel();
+  cancelled_ = true;
+}
+
+void WeightsReader::BeginLocked(bool early) {
+  if (!enabled_) return;
+  std::vector<loader::MappedPart> mappings;
+  if (!early) {
+    for (const Guarded& one : mappings_) mappings.push_back(PartOf(one.mapping));
+  }
   std::erase_if(retired_, [](const auto& one) { return HasEnded(*one); });
   if (prefetcher_ != nullptr) {
-    if (!cancelled_ && !HasEnded(*prefetcher_)) return;
+    if (!cancelled_ && !HasEnded(*prefetcher_)) {
+      if (early_ && !early) {
+        prefetcher_->Attach(std::move(mappings));
+        early_ = false;
+      }
+      return;
+    }
     earlier_read_bytes_ += prefetcher_->Report().read_bytes;
     if (!HasEnded(*prefetcher_)) retired_.push_back(std::move(prefetcher_));
   }
@@ -49,10 +78,11 @@ void WeightsReader::Begin() {
       ending = std::exchange(tail_, nullptr);
     }
   };
-  for (const Guarded& one : mappings_) options.mappings.push_back(PartOf(one.mapping));
+  options.mappings = std::move(mappings);
   prefetcher_ = loader::Prefetcher::Start(std::move(options));
   prefetcher_->SetComputing(computing_);
   cancelled_ = false;
+  early_ = early;
 }
 
 void WeightsReader::BeginIfCold(bool rested) {
@@ -68,6 +98,7 @@ void WeightsReader::End() {
     ending = retired_;
     if (prefetcher_ != nullptr) ending.push_back(prefetcher_);
     cancelled_ = true;
+    early_ = false;
   }
   for (const auto& one : ending) one->Cancel();
   for (const auto& one : ending) one->Wait();
@@ -114,6 +145,14 @@ int64_t WeightsReader::TotalReadBytes() const {
   return earlier_read_bytes_ + (prefetcher_ == nullptr ? 0 : prefetcher_->Report().read_bytes);
 }
 
+std::optional<int64_t> WeightsReader::BytesPerSecond() const {
+  const std::optional<loader::PrefetchReport> report = Report();
+  if (!report || report->end != loader::PrefetchEnd::kDone) return std::nullopt;
+  const int64_t took_ns = report->ended - report->started;
+  if (report->read_bytes < kTellingBytes || took_ns <= 0) return std::nullopt;
+  return std::llround(static_cast<double>(report->read_bytes) * 1e9 / static_cast<double>(took_ns));
+}
+
 std::optional<Error> WeightsReader::Broken() const {
   const std::lock_guard lock(mutex_);
   for (const Guarded& one : mappings_) {
@@ -151,6 +190,7 @@ void WeightsReader::AboutToUnmap() {
     if (prefetcher_ != nullptr) ending.push_back(prefetcher_);
     // What reads for a model that goes is of no use to anybody.
     cancelled_ = true;
+    early_ = false;
     mappings_.clear();
     tail = std::exchange(tail_, nullptr);
     tail_memory_bytes_.reset();

@@ -26,7 +26,15 @@ class WeightsReader : public engine::MappingWatcher {
   WeightsReader(std::vector<std::string> parts, bool enabled);
   ~WeightsReader() override;
 
-  // Starts reading, unless it reads already. About 50 us.
+  // Starts reading for a request of which nobody knows yet whether it will be answered: through
+  // descriptors only, so that a sleeping model's pages come into the page cache and not into this
+  // process. Nothing when it reads already. About 50 us.
+  void BeginEarly();
+  // The request was refused: ends what BeginEarly() began, unless a load has taken it over by
+  // Begin(). Does not wait.
+  void EndEarly();
+  // For a load: starts reading, or goes on through the mapping with what reads already. About 50
+  // us.
   void Begin();
   // The same unless a look at some pieces of the files says that they are resident; 0.1 ms. Not
   // `rested`: pages have hardly gone since the last request, so that only a file that did not fit
@@ -47,6 +55,8 @@ class WeightsReader : public engine::MappingWatcher {
   std::optional<loader::TailStream::Report> Tail() const;
   // Bytes that all readers brought in.
   int64_t TotalReadBytes() const;
+  // Bytes a second of the latest reader; empty while it runs, and when it read too little to tell.
+  std::optional<int64_t> BytesPerSecond() const;
 
   // Why what the mapped weights hold is not the file (any more): the file was cut, or its device
   // failed, since they were mapped. They have to be unloaded then.
@@ -57,6 +67,7 @@ class WeightsReader : public engine::MappingWatcher {
   void AboutToUnmap() override;
 
  private:
+  void BeginLocked(bool early);
   void StartTailLocked();
 
   struct Guarded {
@@ -71,6 +82,7 @@ class WeightsReader : public engine::MappingWatcher {
   // Shared, so that nobody waits for a window while holding the mutex.
   std::shared_ptr<loader::Prefetcher> prefetcher_;
   bool cancelled_ = false;                                    // prefetcher_ was told to end
+  bool early_ = false;                                        // and no load has begun since
   std::vector<std::shared_ptr<loader::Prefetcher>> retired_;  // told to end, perhaps not ended yet
   // For a file that does not fit into memory; made when both its size and its mapping are known.
   std::shared_ptr<loader::TailStream> tail_;

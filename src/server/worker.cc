@@ -3,7 +3,6 @@
 #include <pthread.h>
 
 #include <algorithm>
-#include <cmath>
 #include <utility>
 
 #include "base/check.h"
@@ -20,8 +19,6 @@ constexpr size_t kLoadsKept = 8;
 constexpr int64_t kRestedNs = kNsPerSecond;
 // Work for later requests begins when nobody has asked for so long.
 constexpr int64_t kImproveAfterNs = 500 * kNsPerMs;
-// Less than this tells nothing of a disk.
-constexpr int64_t kTellingBytes = int64_t{64} << 20;
 constexpr int64_t kBytesPerToken = 4;
 
 ApiError ShuttingDown() {
@@ -321,10 +318,10 @@ void Worker::RunUnload(Job& job) {
 }
 
 Status Worker::Sleep() {
-  if (snapshot()->phase == Phase::kAsleep) return {};
   const MonoTime start = MonoNow();
   if (reader_ != nullptr) reader_->End();
   RETURN_IF_ERROR(engine_->Sleep());
+  if (snapshot()->phase == Phase::kAsleep) return {};
   SetPhase(Phase::kAsleep);
   Publish([](WorkerSnapshot& next) { ++next.sleeps; });
   log_(LogLevel::kDetail,
@@ -439,6 +436,7 @@ bool Worker::AwaitLoad(const Job& job) {
 }
 
 void Worker::StopUnwantedLoad() {
+  if (!loading_ && reader_ != nullptr) reader_->EndEarly();
   if (!loading_ || !load_is_by_request_ || queue_.waiting() > 0) return;
   {
     const std::lock_guard lock(load_mutex_);
@@ -496,6 +494,7 @@ Status Worker::TakeLoad() {
       log_(LogLevel::kError, "cannot load " + model->id + ": " + status.error().message());
     }
     const bool asleep = engine_->Facts()->tier == engine::Tier::kAsleep;
+    if (asleep) static_cast<void>(engine_->Sleep().ok());  // what the load brought in goes again
     SetPhase(!interrupted ? Phase::kFailed
              : asleep     ? Phase::kAsleep
                           : Phase::kUnloaded,
@@ -563,12 +562,8 @@ Status Worker::RenewEngine() {
 }
 
 void Worker::LearnReadRate() {
-  const auto report = reader_ == nullptr ? std::nullopt : reader_->Report();
-  if (!report || report->end != loader::PrefetchEnd::kDone) return;
-  const int64_t took_ns = report->ended - report->started;
-  if (report->read_bytes < kTellingBytes || took_ns <= 0) return;
-  const double rate = static_cast<double>(report->read_bytes) * 1e9 / static_cast<double>(took_ns);
-  Publish([&](WorkerSnapshot& next) { next.read_bytes_per_s = std::llround(rate); });
+  const auto rate = reader_ == nullptr ? std::nullopt : reader_->BytesPerSecond();
+  if (rate) Publish([&](WorkerSnapshot& next) { next.read_bytes_per_s = rate; });
 }
 
 void Worker::RefuseWaiting(const ApiError& error) {

@@ -81,6 +81,31 @@ def test_asleep_the_pages_are_gone_and_waking_gives_the_same_answer(
     assert 0 < tiers["asleep"]["process_bytes"] < tiers["ready"]["process_bytes"]
 
 
+def test_refused_requests_leave_a_sleeping_model_asleep(start_server, run_rouse, own_model):
+    api = serve(start_server, "--model", own_model)
+    assert text_of(api.chat())
+    assert api("POST", "/models/sleep", MODEL)[0] == 200
+    asleep, before = memory_of(api.server.pid, "RssFile"), entry_of(api)
+    size, ends = own_model.stat().st_size, set()
+    for body, path, status in ((chat_body(temperature="hot"), "/v1/chat/completions", 400),
+                               (chat_body(model="another"), "/v1/chat/completions", 404),
+                               (chat_body(), "/v9/completions", 404)):
+        assert run_rouse("evict", own_model).status == 0
+        assert api("POST", path, body)[0] == status
+        entry = entry_of(api)
+        while entry["reader"]["state"] == "running":
+            entry = entry_of(api)
+        ends.add(entry["reader"]["state"])
+        # Whatever was read before the refusal is in the page cache, not in this process.
+        assert entry["reader"]["mapped_bytes"] == 0
+        assert entry["state"] == "asleep" and entry["memory_bytes"] == before["memory_bytes"]
+        assert memory_of(api.server.pid, "RssFile") < asleep + size * 0.1
+    assert "cancelled" in ends
+    assert api("POST", "/models/sleep", MODEL) == (200, {"success": True})
+    assert entry_of(api)["state"] == "asleep"
+    assert text_of(api.chat())
+
+
 def test_the_server_sleeps_and_unloads_by_itself_and_tells_honest_estimates(start_server):
     api = serve(start_server, "--sleep-after", "300ms", "--unload-after", "1s")
     assert text_of(api.chat())
