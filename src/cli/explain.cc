@@ -45,7 +45,8 @@ void FillFromServer(const nlohmann::json& own, explain::ServerFacts& facts) {
         if (value.is_string()) facts.layers[layer] = value.get<std::string>();
       }
     }
-    facts.resident_ratio = Number(model, "resident_ratio");
+    // Null where the server's user may not count the pages: what this one read stays then.
+    if (const auto ratio = Number(model, "resident_ratio")) facts.resident_ratio = ratio;
     facts.model_bytes = Number(model, "bytes");
     facts.eta_first_token_ns = Number(model, "eta_first_token_ns");
   }

@@ -6,14 +6,6 @@
 #include "base/units.h"
 
 namespace rouse::cli {
-namespace {
-
-constexpr const char* kWhyNotExact =
-    "this user neither owns the file nor may write it: the kernel tells such users no exact number "
-    "(its mincore would tell them that all of it is resident); the owner or root gets it";
-
-}  // namespace
-
 std::string RatioText(double ratio) {
   char text[16];
   const bool whole = ratio == 0.0 || ratio == 1.0;
@@ -42,8 +34,8 @@ void PutResidency(const os::Residency& residency, nlohmann::json& json) {
                       {"high", bounds.high},
                       {"confidence", 0.95},
                       {"sampled_pages", *residency.sampled_pages}};
-  json["null_reasons"]["resident_bytes"] = kWhyNotExact;
-  json["null_reasons"]["resident_ratio"] = kWhyNotExact;
+  json["null_reasons"]["resident_bytes"] = os::kWhyNotExact;
+  json["null_reasons"]["resident_ratio"] = os::kWhyNotExact;
 }
 
 std::string ResidencyText(const os::Residency& residency) {

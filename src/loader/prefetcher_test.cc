@@ -2,15 +2,14 @@
 #include "loader/prefetcher.h"
 
 #include <gmock/gmock.h>
-#include <grp.h>
 #include <gtest/gtest.h>
 #include <sys/stat.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <filesystem>
 
 #include "gguf/test_bytes.h"
+#include "os/as_nobody.h"
 #include "os/page_cache.h"
 
 namespace rouse::loader {
@@ -19,18 +18,6 @@ namespace {
 using ::testing::HasSubstr;
 
 constexpr int64_t kFileBytes = 20'000'001;
-
-// Runs `body` in a child process as another user; returns what it exits with.
-int AsNobody(const std::function<int()>& body) {
-  const pid_t pid = fork();
-  if (pid == 0) {
-    if (setgroups(0, nullptr) != 0 || setgid(65534) != 0 || setuid(65534) != 0) _exit(99);
-    _exit(body());
-  }
-  int status = 0;
-  waitpid(pid, &status, 0);
-  return WIFEXITED(status) ? WEXITSTATUS(status) : 98;
-}
 
 class PrefetcherTest : public ::testing::Test {
  protected:
@@ -254,7 +241,7 @@ TEST_F(PrefetcherTest, CountsOnlyWhatTheDiskReadForAUserWhoDoesNotOwnTheFile) {
   ASSERT_EQ(mkdir((folder_.path() + "/nobodys").c_str(), 0777), 0);
   ASSERT_EQ(chmod((folder_.path() + "/nobodys").c_str(), 0777), 0);
   const auto read_as_nobody = [&](int64_t least_bytes, int64_t most_bytes) {
-    return AsNobody([&] {
+    return os::AsNobody([&] {
       const DeviceProfile profile = {DeviceKey(os::ProcRoot::Real(), large), ReadSetup(), 1'000'000,
                                      WallNowNs() / kNsPerSecond, 0};
       if (!SaveProfile(profiles, profile).ok()) return 1;

@@ -12,6 +12,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/fd.h"
@@ -52,6 +53,11 @@ struct Residency {
   // be proved has to hold at both ends (docs/decisions/0015-residency-for-non-owners.md).
   ShareBounds Bounds() const;
 };
+
+// Why a reading is no count, for null_reasons.
+inline constexpr std::string_view kWhyNotExact =
+    "this user neither owns the file nor may write it: the kernel tells such users no exact number "
+    "(its mincore would tell them that all of it is resident); the owner or root gets it";
 
 // The whole file. Errors: kNotFound, kPermission (with what would help), kUnsupported (a directory,
 // a file system without a page cache), kIo.

@@ -4,7 +4,6 @@
 
 #include <fcntl.h>
 #include <gmock/gmock.h>
-#include <grp.h>
 #include <gtest/gtest.h>
 #include <linux/magic.h>
 #include <sys/mman.h>
@@ -12,7 +11,6 @@
 #include <sys/stat.h>
 #include <sys/utsname.h>
 #include <sys/vfs.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <cstdio>
@@ -20,6 +18,7 @@
 #include <fstream>
 #include <functional>
 
+#include "os/as_nobody.h"
 #include "os/process.h"
 
 namespace rouse::os {
@@ -72,18 +71,6 @@ Result<Residency> By(ResidencyProof proof, const std::string& path,
       ReadResidencyRangesBy(path, {&range, 1}, {&proof, 1});
   if (!answers.ok()) return answers.error();
   return (*answers)[0];
-}
-
-// Runs `body` in a child process as another user; returns what it exits with.
-int AsNobody(const std::function<int()>& body) {
-  const pid_t pid = fork();
-  if (pid == 0) {
-    if (setgroups(0, nullptr) != 0 || setgid(65534) != 0 || setuid(65534) != 0) _exit(99);
-    _exit(body());
-  }
-  int status = 0;
-  waitpid(pid, &status, 0);
-  return WIFEXITED(status) ? WEXITSTATUS(status) : 98;
 }
 
 TEST_F(PageCache, IsWholeAfterWritingAndEmptyAfterEvicting) {

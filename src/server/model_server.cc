@@ -191,13 +191,13 @@ class ModelServerImpl : public ModelServer {
   }
 
   void GetState(const http::Request&, const Writer& writer) {
-    Observe(writer, [this, writer](const Result<os::Residency>& residency) {
+    Observe(writer, [this, writer](const Result<ModelResidency>& residency) {
       writer->Send(JsonResponse(StateJson(SnapshotWithMemory(), residency)));
     });
   }
 
   void GetMetrics(const http::Request&, const Writer& writer) {
-    Observe(writer, [this, writer](const Result<os::Residency>& residency) {
+    Observe(writer, [this, writer](const Result<ModelResidency>& residency) {
       http::Response response;
       response.content_type = "text/plain; version=0.0.4; charset=utf-8";
       response.body = metrics_.Render(ReadGauges(SnapshotWithMemory(), residency));
@@ -206,12 +206,14 @@ class ModelServerImpl : public ModelServer {
   }
 
   // Reads residency on the observer thread and goes on there.
-  void Observe(const Writer& writer, std::function<void(const Result<os::Residency>&)> answer) {
+  void Observe(const Writer& writer, std::function<void(const Result<ModelResidency>&)> answer) {
     PostTask(writer, [this, answer = std::move(answer)] {
       const auto model = worker_.model();
-      answer(model == nullptr
-                 ? Result<os::Residency>(Error(ErrorCode::kState, "the server is still starting"))
-                 : ModelResidency(model->parts));
+      const auto now = worker_.snapshot();
+      if (model == nullptr) return answer(Error(ErrorCode::kState, "the server is still starting"));
+      const bool mapped = now->phase == Phase::kReady || now->phase == Phase::kAsleep;
+      answer(mapped ? ReadModelResidency(model->parts, now->loaded_files)
+                    : ReadModelResidency(model->parts));
     });
   }
 

@@ -12,15 +12,42 @@ constexpr int64_t kPieceBytes = int64_t{256} << 10;
 
 }  // namespace
 
-Result<os::Residency> ModelResidency(const std::vector<std::string>& parts) {
-  os::Residency sum;
+double ModelResidency::Ratio() const {
+  if (file_bytes == 0) return 1;
+  return static_cast<double>(resident_bytes) / static_cast<double>(file_bytes);
+}
+
+Result<ModelResidency> ReadModelResidency(const std::vector<std::string>& parts) {
+  ModelResidency all;
+  double low_bytes = 0;
+  double high_bytes = 0;
   for (const std::string& part : parts) {
     ASSIGN_OR_RETURN(const os::Residency one, os::ReadResidency(part));
-    sum.file_bytes += one.file_bytes;
-    sum.resident_bytes += one.resident_bytes;
-    sum.proof = one.proof;
+    all.file_bytes += one.file_bytes;
+    all.resident_bytes += one.resident_bytes;
+    all.exact = all.exact && one.Exact();
+    // Each file by its size: a small one is sampled by as many pages as a large one.
+    const os::ShareBounds bounds = one.Bounds();
+    low_bytes += bounds.low * static_cast<double>(one.file_bytes);
+    high_bytes += bounds.high * static_cast<double>(one.file_bytes);
+    if (one.sampled_pages) all.sampled_pages = all.sampled_pages.value_or(0) + *one.sampled_pages;
+    if (all.proof.empty() || !one.Exact()) all.proof = one.proof;
   }
-  return sum;
+  const auto bytes = static_cast<double>(all.file_bytes);
+  all.bounds = {all.Ratio(), all.Ratio()};
+  if (!all.exact) all.bounds = {low_bytes / bytes, high_bytes / bytes};
+  return all;
+}
+
+Result<ModelResidency> ReadModelResidency(const std::vector<std::string>& parts,
+                                          const std::vector<FileIdentity>& loaded) {
+  if (ChangeOf(loaded, parts) == FileChange::kReplaced) {
+    return Error(ErrorCode::kState,
+                 parts.front() +
+                     " was replaced since it was loaded: the pages in use are those of the file "
+                     "that had this name before");
+  }
+  return ReadModelResidency(parts);
 }
 
 std::optional<double> QuickResidentRatio(const std::vector<std::string>& parts) {

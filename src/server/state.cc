@@ -11,11 +11,28 @@ Json OptionalInt(const std::optional<int64_t>& value) { return value ? Json(*val
 
 Json OptionalText(const std::string& text) { return text.empty() ? Json() : Json(text); }
 
-// The contract's threshold: at most 1 % resident is cold, all but 1 % is warm.
-std::string_view PageCacheWord(const Result<os::Residency>& residency) {
+// The contract's threshold: at most 1 % resident is cold, all but 1 % is warm. A sample proves only
+// what holds at both ends of its interval (docs/decisions/0015-residency-for-non-owners.md).
+std::string_view PageCacheWord(const Result<ModelResidency>& residency) {
   if (!residency.ok()) return "unknown";
-  const double ratio = residency->Ratio();
-  return ratio <= 0.01 ? "cold" : ratio >= 0.99 ? "warm" : "partial";
+  const auto [low, high] = residency->bounds;
+  if (high <= 0.01) return "cold";
+  if (low >= 0.99) return "warm";
+  return low > 0.01 && high < 0.99 ? "partial" : "unknown";
+}
+
+std::optional<double> ExactRatio(const Result<ModelResidency>& residency) {
+  return residency.ok() && residency->exact ? std::optional(residency->Ratio()) : std::nullopt;
+}
+
+// As `rouse state FILE --json` has it.
+Json EstimateJson(const ModelResidency& residency) {
+  if (residency.exact) return {};
+  return {{"resident_ratio", residency.Ratio()},
+          {"low", residency.bounds.low},
+          {"high", residency.bounds.high},
+          {"confidence", 0.95},
+          {"sampled_pages", OptionalInt(residency.sampled_pages)}};
 }
 
 // A layer's word. Asleep, everything is there but its memory.
@@ -48,7 +65,7 @@ Json LayerJson(const engine::EngineFacts::Layer& layer) {
           {"bytes", OptionalInt(layer.bytes)}};
 }
 
-Json LayerDetails(const ServerSnapshot& snapshot, const Result<os::Residency>& residency) {
+Json LayerDetails(const ServerSnapshot& snapshot, const Result<ModelResidency>& residency) {
   const engine::EngineFacts& facts = *snapshot.facts;
   Json details;
   details["process"] = Json::parse(ProcessJson(snapshot.process));
@@ -75,8 +92,9 @@ Json LayerDetails(const ServerSnapshot& snapshot, const Result<os::Residency>& r
                        {"kept", facts.kept_prefixes},
                        {"kept_bytes", facts.kept_prefix_bytes}};
   if (residency.ok()) {
-    details["page_cache"] = {{"resident_bytes", residency->resident_bytes},
-                             {"proof", residency->proof}};
+    details["page_cache"] = {
+        {"resident_bytes", residency->exact ? Json(residency->resident_bytes) : Json()},
+        {"proof", residency->proof}};
   }
   return details;
 }
@@ -132,12 +150,15 @@ Json MemoryJson(const os::ProcStatus& memory) {
           {"peak_bytes", OptionalInt(memory.peak_rss_bytes)}};
 }
 
-Json ModelJson(const ServerSnapshot& snapshot, const Result<os::Residency>& residency) {
+Json ModelJson(const ServerSnapshot& snapshot, const Result<ModelResidency>& residency) {
   const engine::EngineFacts& facts = *snapshot.facts;
-  const auto ratio = residency.ok() ? std::optional(residency->Ratio()) : std::nullopt;
+  const std::optional<double> ratio = ExactRatio(residency);
   const EtaHistory::Estimate eta = FirstTokenEta(snapshot, ratio);
   Json reasons = Json::object();
-  if (!residency.ok()) reasons["resident_ratio"] = residency.error().message();
+  if (!ratio) {
+    reasons["resident_ratio"] =
+        residency.ok() ? std::string(os::kWhyNotExact) : residency.error().message();
+  }
   if (!eta.ns) reasons["eta_first_token_ns"] = eta.reason;
 
   Json model = {{"id", snapshot.model->id},
@@ -151,6 +172,7 @@ Json ModelJson(const ServerSnapshot& snapshot, const Result<os::Residency>& resi
                      {"prefix", PrefixWord(facts)},
                      {"page_cache", PageCacheWord(residency)}};
   model["resident_ratio"] = ratio ? Json(*ratio) : Json();
+  model["estimate"] = residency.ok() ? EstimateJson(*residency) : Json();
   model["memory_bytes"] = OptionalInt(MemoryBytes(facts));
   model["since_ns"] = snapshot.worker->since.ns;
   model["eta_first_token_ns"] = OptionalInt(eta.ns);
@@ -223,7 +245,7 @@ std::string ModelsJson(const ServerSnapshot& snapshot, int64_t created_s) {
   return Dump({{"object", "list"}, {"data", std::move(list)}});
 }
 
-std::string StateJson(const ServerSnapshot& snapshot, const Result<os::Residency>& residency) {
+std::string StateJson(const ServerSnapshot& snapshot, const Result<ModelResidency>& residency) {
   Json state = {{"schema", "rouse.server_state/1"},
                 {"clock", "monotonic"},
                 {"now_ns", snapshot.now.ns},
@@ -239,7 +261,7 @@ std::string StateJson(const ServerSnapshot& snapshot, const Result<os::Residency
   return Dump(state);
 }
 
-Gauges ReadGauges(const ServerSnapshot& snapshot, const Result<os::Residency>& residency) {
+Gauges ReadGauges(const ServerSnapshot& snapshot, const Result<ModelResidency>& residency) {
   Gauges gauges;
   gauges.model = snapshot.model == nullptr ? "" : snapshot.model->id;
   gauges.loaded = snapshot.worker->phase == Phase::kReady;
@@ -248,7 +270,7 @@ Gauges ReadGauges(const ServerSnapshot& snapshot, const Result<os::Residency>& r
   gauges.queue_limit = snapshot.queue_limit;
   gauges.running = snapshot.worker->running_since ? 1 : 0;
   gauges.connections = snapshot.connections;
-  if (residency.ok()) gauges.resident_ratio = residency->Ratio();
+  gauges.resident_ratio = ExactRatio(residency);
   gauges.reader_bytes = snapshot.reader_total_bytes;
   gauges.sleeps = snapshot.worker->sleeps;
   gauges.unloads = snapshot.worker->unloads;

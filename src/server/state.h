@@ -10,9 +10,9 @@
 #include "engine/engine.h"
 #include "loader/prefetcher.h"
 #include "loader/tail_stream.h"
-#include "os/page_cache.h"
 #include "os/proc_status.h"
 #include "server/metrics.h"
+#include "server/residency.h"
 #include "server/timeline.h"
 #include "server/worker.h"
 
@@ -42,10 +42,11 @@ http::Response HealthResponse(const ServerSnapshot& snapshot);
 
 std::string ModelsJson(const ServerSnapshot& snapshot, int64_t created_s);
 
-// rouse.server_state/1. `residency` failed: the share is null, and null_reasons says why.
-std::string StateJson(const ServerSnapshot& snapshot, const Result<os::Residency>& residency);
+// rouse.server_state/1. `residency` failed or is an estimate: the share is null, and null_reasons
+// says why.
+std::string StateJson(const ServerSnapshot& snapshot, const Result<ModelResidency>& residency);
 
-Gauges ReadGauges(const ServerSnapshot& snapshot, const Result<os::Residency>& residency);
+Gauges ReadGauges(const ServerSnapshot& snapshot, const Result<ModelResidency>& residency);
 
 EtaHistory::Estimate FirstTokenEta(const ServerSnapshot& snapshot,
                                    std::optional<double> resident_ratio);

@@ -181,9 +181,10 @@ void Worker::RunCompletion(Job& job) {
     metrics_->CountRequest(RequestOutcome::kRefused);
     return job.writer->Send(ErrorResponse(UnknownModel(job.request.model, model->id)));
   }
-  CheckFiles();
+  const bool has_files = CheckFiles();
   const bool rested = MonoNow() - last_used_ > kRestedNs;
-  if (reader_ != nullptr && snapshot()->phase == Phase::kReady) reader_->BeginIfCold(rested);
+  const bool ready = snapshot()->phase == Phase::kReady;
+  if (reader_ != nullptr && ready && has_files) reader_->BeginIfCold(rested);
   std::optional<PreparedPrompt> prompt = Prepare(job);
   if (!prompt) return;
   Answer(job, *std::move(prompt));
@@ -515,6 +516,7 @@ Status Worker::TakeLoad() {
     next.phase = Phase::kReady;
     next.since = window.end;
     next.failure.clear();
+    next.loaded_files = identities_;
     next.history.AddLoad(load_start_, report->end - report->start);
   });
   log_(LogLevel::kDetail,
@@ -528,17 +530,19 @@ void Worker::AfterFailedLoad(const Error& error) {
   if (const auto on_failed = std::exchange(on_first_load_failed_, nullptr)) on_failed(error);
 }
 
-void Worker::CheckFiles() {
+bool Worker::CheckFiles() {
   const Phase phase = snapshot()->phase;
   if (loading_ || identities_.empty() || (phase != Phase::kReady && phase != Phase::kAsleep)) {
-    return;
+    return true;
   }
   const auto model = model_.load();
+  const FileChange change = ChangeOf(identities_, model->parts);
   // What was replaced is still what is mapped, and serves until the next load.
-  if (ChangeOf(identities_, model->parts) != FileChange::kWritten) return;
+  if (change != FileChange::kWritten) return change == FileChange::kNone;
   log_(LogLevel::kNotice, model->path + " was written to; loading it anew");
   Unload();
   static_cast<void>(RenewEngine().ok());
+  return true;
 }
 
 void Worker::CheckBroken() {

@@ -55,9 +55,10 @@ std::string_view PhaseName(Phase phase);  // "starting", "unloaded", ...
 
 struct WorkerSnapshot {
   Phase phase = Phase::kStarting;
-  MonoTime since;                         // when the phase began
-  std::string failure;                    // of kFailed
-  std::optional<MonoTime> running_since;  // a request is being answered, its load included
+  MonoTime since;                          // when the phase began
+  std::string failure;                     // of kFailed
+  std::vector<FileIdentity> loaded_files;  // by the latest load that succeeded
+  std::optional<MonoTime> running_since;   // a request is being answered, its load included
   EtaHistory history;
   // Bytes a second that the reader brought in when it last had enough to tell.
   std::optional<int64_t> read_bytes_per_s;
@@ -143,8 +144,9 @@ class Worker {
   void StopUnwantedLoad();
   Status Sleep();
   void Unload();
-  // Looks whether the files are still those that were loaded; gives up what is not theirs.
-  void CheckFiles();
+  // Looks whether the files are still those that were loaded; gives up what is not theirs. False
+  // when others, or none, have their names by now.
+  bool CheckFiles();
   // Gives up the engine's tokenizer too.
   Status RenewEngine();
   void CheckBroken();

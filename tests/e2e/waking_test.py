@@ -206,15 +206,26 @@ def test_a_file_that_is_cut_while_asleep_is_told_at_the_wake(start_server, own_m
 
 
 def test_a_replaced_file_serves_until_the_next_load_and_a_removed_one_is_told(
-        start_server, own_model, model):
+        start_server, run_rouse, own_model, model):
     api = serve(start_server, "--model", own_model)
     before = text_of(api.chat())
     other = own_model.with_name("other")
     shutil.copyfile(model, other)
     os.replace(other, own_model)
     assert text_of(api.chat()) == before
+    # What is told of pages, and what is read ahead, is never of a file that is not the mapped one.
+    reader = settled_reader(api)
+    replaced = entry_of(api)
+    assert replaced["resident_ratio"] is None and replaced["layers"]["page_cache"] == "unknown"
+    assert "was replaced since it was loaded" in replaced["null_reasons"]["resident_ratio"]
+    assert run_rouse("evict", own_model).status == 0
+    time.sleep(1.2)  # long enough that the server looks whether pages have gone
+    assert text_of(api.chat()) == before
+    assert entry_of(api)["reader"]["started_ns"] == reader["started_ns"]
+    assert run_rouse("state", own_model, "--json").json()["resident_ratio"] <= 0.01
     api("POST", "/models/unload", MODEL)
     assert text_of(api.chat()) == before
+    assert entry_of(api)["resident_ratio"] > 0.99
     assert "was replaced" in api.server.stderr()
     os.rename(own_model, other)
     assert text_of(api.chat()) == before  # what is mapped stays
