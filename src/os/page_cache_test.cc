@@ -103,6 +103,25 @@ TEST_F(PageCache, ReadingTheStateOfAColdFileLeavesItCold) {
   }
 }
 
+// Dropped by the sample, such a page would be a hole in what the other one has read.
+TEST_F(PageCache, ASampleLeavesThePagesAloneThatSomebodyElseIsReadingIn) {
+  const Result<Fd> fd = OpenFile(path(), O_RDONLY);
+  ASSERT_TRUE(fd.ok());
+  for (int i = 0; i < 30; ++i) {
+    ASSERT_TRUE(EvictFile(path())->Cold());
+    // Asked for, and on its way from the disk.
+    for (int64_t at = 0; at < kFileBytes; at += 128 << 10) {
+      ASSERT_EQ(posix_fadvise(fd->get(), at, 128 << 10, POSIX_FADV_WILLNEED), 0);
+    }
+    ASSERT_TRUE(By(ResidencyProof::kSampled, path()).ok());
+    const auto resident_bytes = [&] {
+      return By(ResidencyProof::kMincore, path())->resident_bytes;  // when they have come
+    };
+    for (int tries = 0; tries < 500 && resident_bytes() < kFileBytes; ++tries) usleep(2000);
+    ASSERT_EQ(resident_bytes(), kFileBytes);
+  }
+}
+
 TEST_F(PageCache, AllProofsAgreeOnAPartlyResidentFile) {
   ASSERT_TRUE(EvictFile(path())->Cold());
   const Result<Fd> fd = OpenFile(path(), O_RDONLY);
