@@ -160,7 +160,10 @@ TEST_F(PrefetcherTest, CountsPagesThatAnotherGroupPaysForAsRoomForTheFile) {
 }
 
 TEST_F(PrefetcherTest, JudgesASplitModelByAllOfItsParts) {
-  const std::string second = folder_.Write("second", std::string(20'000'000, 'y'));
+  constexpr int64_t kSecondBytes = 20'000'000;
+  constexpr int64_t kKeptOfSecond = int64_t{8} << 20;  // whole windows of 4 MiB
+  const std::string second =
+      folder_.Write("second", std::string(static_cast<size_t>(kSecondBytes), 'y'));
   Evict(second);
   Prefetcher::Options options = Options();
   options.parts.push_back(second);
@@ -174,8 +177,8 @@ TEST_F(PrefetcherTest, JudgesASplitModelByAllOfItsParts) {
   reader->Wait();
   EXPECT_EQ(reader->Report().end, PrefetchEnd::kMemory);
   EXPECT_EQ(Ratio(path_), 1.0);
-  EXPECT_EQ(reader->Report().read_bytes, kFileBytes + (8 << 20));  // whole windows of 4 MiB
-  EXPECT_EQ(reader->Report().omitted_bytes, 20'000'000 - (8 << 20));
+  EXPECT_EQ(reader->Report().read_bytes, kFileBytes + kKeptOfSecond);
+  EXPECT_EQ(reader->Report().omitted_bytes, kSecondBytes - kKeptOfSecond);
 }
 
 TEST_F(PrefetcherTest, EndsWhenCancelled) {

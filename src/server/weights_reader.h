@@ -26,9 +26,9 @@ class WeightsReader : public engine::MappingWatcher {
   WeightsReader(std::vector<std::string> parts, bool enabled);
   ~WeightsReader() override;
 
-  // Starts reading for a request of which nobody knows yet whether it will be answered: through
-  // descriptors only, so that a sleeping model's pages come into the page cache and not into this
-  // process. Nothing when it reads already. About 50 us.
+  // Starts reading for a request of which nobody knows yet whether it will be answered: not through
+  // the weights' own mapping, so that the pages of a sleeping model come into the page cache and
+  // none stays in this process. Nothing when it reads already. About 50 us.
   void BeginEarly();
   // The request was refused: ends what BeginEarly() began, unless a load has taken it over by
   // Begin(). Does not wait.

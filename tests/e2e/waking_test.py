@@ -328,6 +328,9 @@ def test_a_memory_limit_below_the_files_size_is_kept_and_the_model_answers(
         again = settled_reader(api)
         assert again["started_ns"] > entry["reader"]["started_ns"]
         assert again["state"] == "memory" and "tail" in again, again
+        # Nor do its cached pages, which count as used in the group, stand in the way of a load.
+        assert api("POST", "/models/unload", {"model": "large"})[0] == 200
+        assert api("POST", "/v1/completions", body)[0] == 200
         # With memory enough it is read like any other, and no page is given up any more.
         set_limit(group, 2 << 30)
         assert api("POST", "/v1/completions", body)[0] == 200
