@@ -119,7 +119,7 @@ Result<std::unique_ptr<Context>> Context::Create(const Weights& weights,
   }
   const std::optional<int64_t> estimate = EstimateKvBytes(
       model, weights.state_is_recurrent(), weights.sliding_window_tokens(), tokens, options);
-  const std::optional<int64_t> available = AvailableMemoryBytes();
+  const std::optional<int64_t> available = AvailableMemoryBytes(options.system_root);
   if (estimate && available && *estimate > *available && options.gpu_layers == 0) {
     return Error(ErrorCode::kExhausted,
                  "a context of " + std::to_string(tokens) + " tokens needs " +

@@ -85,6 +85,8 @@ struct EngineOptions {
   // Loads tokenizer and weights apart and in parallel; the tokenizer then survives Unload(). false
   // = one plain load of everything, as the runtime does by default.
   bool split_tokenizer = true;
+  // Where proc and sys lie that tell of memory; "" except in tests.
+  std::string system_root = {};
 };
 
 struct SamplingParams {

@@ -76,12 +76,22 @@ void LlamaEngine::WaitForTokenizer() {
   if (!tokenizer_status_.ok() || Facts()->tokenizer.state != LayerState::kReady) WaitForLoad();
 }
 
+// Why there is no tokenizer or template, once it is sure that there is none.
+Error LlamaEngine::NotThere() const {
+  if (loaded_.has_value() && !loaded_->ok()) {
+    return Error(ErrorCode::kState, loaded_->error().message());
+  }
+  return Error(ErrorCode::kState, options_.model_path + " has not been loaded yet");
+}
+
 Result<std::string> LlamaEngine::ApplyTemplate(std::string_view messages_json,
                                                const TemplateOptions& options) {
   WaitForTokenizer();
   if (plan_ != nullptr) plan_->WaitFor("template");
-  if (tokenizer_ == nullptr) {
-    return Error(ErrorCode::kState, options_.model_path + " has not been loaded yet");
+  // A part that was skipped, since another one failed, leaves neither a template nor a problem.
+  if (template_ == nullptr && template_problem_.empty()) WaitForLoad();
+  if (tokenizer_ == nullptr || (template_ == nullptr && template_problem_.empty())) {
+    return NotThere();
   }
   if (template_ == nullptr) return Error(ErrorCode::kUnsupported, template_problem_);
   const bool has_tools = !options.tools_json.empty() && tools_template_ != nullptr;
@@ -96,9 +106,7 @@ Result<std::string> LlamaEngine::ApplyTemplate(std::string_view messages_json,
 Result<std::vector<Token>> LlamaEngine::Tokenize(std::string_view text,
                                                  const TokenizeOptions& options) {
   WaitForTokenizer();
-  if (tokenizer_ == nullptr) {
-    return Error(ErrorCode::kState, options_.model_path + " has not been loaded yet");
-  }
+  if (tokenizer_ == nullptr) return NotThere();
   return tokenizer_->Tokenize(text, options);
 }
 

@@ -67,15 +67,18 @@ class LlamaEngine final : public Engine {
   bool WantsRepackedNow(std::optional<int64_t> prompt_tokens) const;
 
   void WaitForTokenizer();
+  Error NotThere() const;
   void WaitForLoad();
   void StopLoad();
 
   void DropWeights();
   void DropContext();
   void KeepPrefixes();
+  void DropPrefixes();
   void UnmapWeights();
   Result<std::string> LockLeading();
   bool WantsRepackedLater() const;
+  Status CheckRoomForRepacked(int64_t weights_bytes) const;
   Result<std::string> Repack(const std::stop_token& stop);
   Result<std::string> SwapIn(std::unique_ptr<Weights> weights, const std::stop_token& stop);
 

@@ -46,7 +46,7 @@ void LlamaEngine::StartLoad(LoadOptions options) {
   if (weights_ == nullptr) {
     const bool repack = WantsRepackedNow(load_.prompt_tokens);
     // The layouts round differently: KV of the one is not what the other would have computed.
-    if (repack != repack_) shelf_.Clear();
+    if (repack != repack_) DropPrefixes();
     repack_ = repack;
     repack_tried_ = repack;
   }
@@ -93,7 +93,7 @@ void LlamaEngine::ForgetReplacedFile() {
     template_ = nullptr;
     tools_template_ = nullptr;
     template_problem_.clear();
-    shelf_.Clear();
+    DropPrefixes();
     leading_ = {};
     leading_done_ = false;
     file_ = nullptr;
@@ -101,8 +101,9 @@ void LlamaEngine::ForgetReplacedFile() {
       if (facts.tokenizer.state == LayerState::kReady) {
         facts.tokenizer = {LayerState::kAbsent, MonoNow(), {}};
       }
-      facts.kept_prefixes = facts.kept_prefix_bytes = 0;
       facts.locked_bytes.reset();
+      facts.locked_problem.clear();
+      facts.repack_break_even_tokens.reset();
     });
     return;
   }
@@ -321,10 +322,12 @@ LlamaEngine::Bytes LlamaEngine::ParseTemplates() {
 
 // What no single part can tell.
 Status LlamaEngine::CheckLoaded(const Status& status) {
-  if (load_.stop.stop_requested()) {
+  // A failure that came before the stop is no consequence of it.
+  const bool failed = !status.ok() && status.error().code() != ErrorCode::kInterrupted;
+  if (failed) return status;
+  if (!status.ok() || load_.stop.stop_requested()) {
     return Error(ErrorCode::kInterrupted, "loading " + options_.model_path + " was stopped");
   }
-  if (!status.ok()) return status;
   if (tokenizer_ == nullptr) {
     if (!weights_->plain()) return tokenizer_status_;
     ASSIGN_OR_RETURN(tokenizer_, Tokenizer::FromPlainLoad(*weights_));

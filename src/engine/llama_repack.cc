@@ -80,14 +80,20 @@ bool LlamaEngine::WantsRepackedLater() const {
          context_ != nullptr && !weights_->plain() && Facts()->tier == Tier::kReady;
 }
 
+// Of RepackMode::kAuto, before a copy of so many bytes is made.
+Status LlamaEngine::CheckRoomForRepacked(int64_t weights_bytes) const {
+  const std::optional<int64_t> available = AvailableMemoryBytes(options_.system_root);
+  const int64_t needed = weights_bytes + kReserveBytes;
+  if (!available.has_value() || needed <= *available) return {};
+  return Error(ErrorCode::kExhausted, "repacking would need " + FormatBytes(needed) + ", and " +
+                                          FormatBytes(*available) + " are available");
+}
+
 Result<std::string> LlamaEngine::Repack(const std::stop_token& stop) {
   const Error stopped(ErrorCode::kInterrupted, "repacking was stopped");
-  const std::optional<int64_t> available = AvailableMemoryBytes();
-  const int64_t needed = weights_->tensor_bytes() + kReserveBytes;
-  if (available.has_value() && needed > *available) {
+  if (const Status room = CheckRoomForRepacked(weights_->tensor_bytes()); !room.ok()) {
     repack_tried_ = true;
-    return Error(ErrorCode::kExhausted, "repacking would need " + FormatBytes(needed) + ", and " +
-                                            FormatBytes(*available) + " are available");
+    return room.error();
   }
   const Weights::Options options = {.path = options_.model_path,
                                     .architecture = file_->architecture,
@@ -128,7 +134,7 @@ Result<std::string> LlamaEngine::SwapIn(std::unique_ptr<Weights> weights,
                                         const std::stop_token& stop) {
   ASSIGN_OR_RETURN(std::unique_ptr<Context> context, Context::Create(*weights, options_));
   const std::vector<Token> held = context_->held();
-  shelf_.Clear();
+  DropPrefixes();
   DropContext();
   UnmapWeights();
   weights_ = std::move(weights);
@@ -139,8 +145,12 @@ Result<std::string> LlamaEngine::SwapIn(std::unique_ptr<Weights> weights,
   PublishContext();
   std::string told = "repacked " + FormatBytes(weights_->private_bytes().value_or(0));
   if (!held.empty()) {
-    ASSIGN_OR_RETURN(const bool complete, context_->Decode(held, stop));
-    told += complete ? ", and computed the prefix again" : "";
+    const Result<bool> complete = context_->Decode(held, stop);
+    if (!complete.ok()) {
+      context_->Clear();
+      return complete.error();
+    }
+    told += *complete ? ", and computed the prefix again" : "";
     Publish([&](EngineFacts& facts) { facts.prefix_tokens = std::ssize(context_->held()); });
   }
   EnterTier(Tier::kReady);

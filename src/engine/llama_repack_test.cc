@@ -3,6 +3,9 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <filesystem>
+#include <fstream>
+
 #include "engine/llama_engine.h"
 #include "engine/test_synth.h"
 
@@ -14,10 +17,21 @@ using testing::HasSubstr;
 class LlamaRepackTest : public testing::Test {
  protected:
   void SetUp() override { path_ = WriteSmallModel(SmallShapes()[0]); }
-  void TearDown() override { unlink(path_.c_str()); }
+  void TearDown() override {
+    unlink(path_.c_str());
+    if (!system_root_.empty()) std::filesystem::remove_all(system_root_);
+  }
+
+  // Of engines that are made afterwards.
+  void SetAvailableMemory(int64_t bytes) {
+    system_root_ = testing::TempDir() + "rouse-repack-root-" + std::to_string(getpid());
+    std::filesystem::create_directories(system_root_ + "/proc");
+    std::ofstream(system_root_ + "/proc/meminfo") << "MemAvailable: " << bytes / 1024 << " kB\n";
+  }
 
   std::unique_ptr<Engine> Loaded(RepackMode mode) const {
     EngineOptions options;
+    options.system_root = system_root_;
     options.model_path = path_;
     options.threads = 1;
     options.repack = mode;
@@ -43,7 +57,30 @@ class LlamaRepackTest : public testing::Test {
     return text;
   }
 
+  // With the repacked layout swapped in; `ask`: while a prefix of the mapped one was kept. On a
+  // busy machine the one probe may find it no faster, so there are some tries; null: it never was.
+  std::unique_ptr<Engine> Improved(bool ask) const {
+    for (int tries = 0; tries < 20; ++tries) {
+      auto engine = Loaded(RepackMode::kAuto);
+      if (ask) {
+        Ask(*engine);
+        EXPECT_TRUE(engine->Sleep().ok());
+        EXPECT_TRUE(engine->Load({}, {}).ok());
+        EXPECT_EQ(engine->Facts()->kept_prefixes, 1);
+      }
+      EXPECT_TRUE(engine->Improve({}).ok());
+      if (engine->Facts()->repacked) return engine;
+    }
+    return nullptr;
+  }
+
+  static void LoadForPrompt(Engine& engine, int64_t prompt_tokens) {
+    engine.StartLoad({.stop = {}, .observer = {}, .done = {}, .prompt_tokens = prompt_tokens});
+    EXPECT_TRUE(engine.FinishLoad().ok());
+  }
+
   std::string path_;
+  std::string system_root_;
 };
 
 TEST_F(LlamaRepackTest, AnswersFromTheFileFirstAndFromTheRepackedLayoutLater) {
@@ -73,14 +110,38 @@ TEST_F(LlamaRepackTest, AnswersFromTheFileFirstAndFromTheRepackedLayoutLater) {
   const int64_t break_even = engine->Facts()->repack_break_even_tokens.value();
   for (const bool pays : {true, false}) {
     engine->Unload();
-    engine->StartLoad({.stop = {},
-                       .observer = {},
-                       .done = {},
-                       .prompt_tokens = pays ? break_even : break_even - 1});
-    ASSERT_TRUE(engine->FinishLoad().ok());
+    LoadForPrompt(*engine, pays ? break_even : break_even - 1);
     EXPECT_EQ(engine->Facts()->repacked, pays);
     EXPECT_EQ(Ask(*engine), pays ? repacked : mapped);
   }
+}
+
+TEST_F(LlamaRepackTest, RepacksWhileLoadingOnlyWhereThereIsMemoryForTheCopy) {
+  SetAvailableMemory(int64_t{4} << 30);
+  const auto engine = Improved(/*ask=*/false);
+  if (engine == nullptr) GTEST_SKIP() << "the repacked layout is no faster here";
+  const int64_t prompt_tokens = engine->Facts()->repack_break_even_tokens.value();
+  for (const bool room : {false, true}) {
+    engine->Unload();
+    SetAvailableMemory(room ? int64_t{4} << 30 : int64_t{500} << 20);
+    LoadForPrompt(*engine, prompt_tokens);
+    EXPECT_EQ(engine->Facts()->repacked, room);
+  }
+}
+
+TEST_F(LlamaRepackTest, TellsThatKeptPrefixesWentWithTheirLayout) {
+  const auto engine = Improved(/*ask=*/true);
+  if (engine == nullptr) GTEST_SKIP() << "the repacked layout is no faster here";
+  EXPECT_EQ(engine->Facts()->kept_prefixes, 0);
+  EXPECT_EQ(engine->Facts()->kept_prefix_bytes, 0);
+  // What the repacked one kept goes when the next load takes the mapped layout.
+  Ask(*engine);
+  engine->Unload();
+  ASSERT_EQ(engine->Facts()->kept_prefixes, 1);
+  ASSERT_TRUE(engine->Load({}, {}).ok());
+  EXPECT_FALSE(engine->Facts()->repacked);
+  EXPECT_EQ(engine->Facts()->kept_prefixes, 0);
+  EXPECT_EQ(engine->Facts()->kept_prefix_bytes, 0);
 }
 
 TEST_F(LlamaRepackTest, IsStoppedAndTriesAgain) {

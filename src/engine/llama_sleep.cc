@@ -54,6 +54,11 @@ void LlamaEngine::KeepPrefixes() {
   });
 }
 
+void LlamaEngine::DropPrefixes() {
+  shelf_.Clear();
+  Publish([](EngineFacts& facts) { facts.kept_prefixes = facts.kept_prefix_bytes = 0; });
+}
+
 void LlamaEngine::DropContext() {
   context_ = nullptr;
   Publish([](EngineFacts& facts) {
@@ -98,8 +103,12 @@ void LlamaEngine::DropWeights() {
 
 bool LlamaEngine::WantsRepackedNow(std::optional<int64_t> prompt_tokens) const {
   if (options_.repack != RepackMode::kAuto) return options_.repack == RepackMode::kOn;
-  const std::optional<int64_t> break_even = Facts()->repack_break_even_tokens;
-  return break_even.has_value() && prompt_tokens.has_value() && *prompt_tokens >= *break_even;
+  const std::shared_ptr<const EngineFacts> facts = Facts();
+  const std::optional<int64_t>& break_even = facts->repack_break_even_tokens;
+  if (!break_even.has_value() || !prompt_tokens.has_value() || *prompt_tokens < *break_even) {
+    return false;
+  }
+  return CheckRoomForRepacked(facts->weights_bytes.value_or(0)).ok();
 }
 
 Result<std::string> LlamaEngine::Improve(std::stop_token stop) {
@@ -119,7 +128,7 @@ Result<std::string> LlamaEngine::LockLeading() {
       options_.keep_leading_bytes > 0
           ? std::min(options_.keep_leading_bytes, file_->bytes)
           : static_cast<int64_t>(options_.keep_leading_ratio * static_cast<double>(file_->bytes));
-  if (const std::optional<int64_t> available = AvailableMemoryBytes();
+  if (const std::optional<int64_t> available = AvailableMemoryBytes(options_.system_root);
       available.has_value() && bytes > *available) {
     const std::string problem = FormatBytes(bytes) + " were to be kept in memory, and " +
                                 FormatBytes(*available) + " are available; see --keep-leading";

@@ -9,6 +9,7 @@
 #include <filesystem>
 #include <fstream>
 #include <mutex>
+#include <semaphore>
 
 #include "engine/engine.h"
 #include "engine/model_file.h"
@@ -36,6 +37,17 @@ class Watcher final : public MappingWatcher {
   std::vector<FileMapping> mapped;
   int told = 0;
   int gone = 0;
+};
+
+// Holds a load where its weights are mapped, until it may go on.
+class Gate final : public MappingWatcher {
+ public:
+  void Mapped(const std::vector<FileMapping>&) override {
+    in_time = may_go_on.try_acquire_for(std::chrono::seconds(30));
+  }
+  void AboutToUnmap() override {}
+  std::binary_semaphore may_go_on{0};
+  bool in_time = false;
 };
 
 class LlamaSleepTest : public testing::Test {
@@ -245,6 +257,28 @@ TEST_F(LlamaSleepTest, RendersAndTokenizesWhileTheWeightsCome) {
   EXPECT_TRUE(done);
   EXPECT_FALSE(engine->FinishLoad().ok()) << "told once";
   EXPECT_FALSE(Ask(*engine).text.empty());
+}
+
+// Tokenizer and template were kept: what needs no more than them waits for nothing.
+TEST_F(LlamaSleepTest, RendersAndTokenizesWhileTheWeightsComeBack) {
+  ROUSE_NEED_MODEL(path);
+  const auto gate = std::make_shared<Gate>();
+  EngineOptions options;
+  options.watcher = gate;
+  const auto engine = Make(options);
+  gate->may_go_on.release();
+  Load(*engine);
+  engine->Unload();
+  engine->StartLoad({.stop = {}, .observer = {}, .done = {}, .prompt_tokens = {}});
+  const Result<std::string> text =
+      engine->ApplyTemplate(R"([{"role": "user", "content": "Hi"}])", {});
+  ASSERT_TRUE(text.ok()) << text.error().message();
+  EXPECT_TRUE(engine->Tokenize(*text, {}).ok());
+  gate->may_go_on.release();
+  const Result<LoadReport> report = engine->FinishLoad();
+  ASSERT_TRUE(report.ok());
+  EXPECT_TRUE(report->tokenizer_kept);
+  EXPECT_TRUE(gate->in_time) << "they waited for the load";
 }
 
 TEST_F(LlamaSleepTest, TakesAReplacedFileForWhatItIs) {

@@ -121,6 +121,28 @@ TEST_F(ModelFaultsTest, RefusesAContextThatDoesNotFitIntoMemory) {
   EXPECT_THAT(error.message(), AllOf(HasSubstr("2000000000"), HasSubstr("--context")));
 }
 
+// The template is not parsed any more when the context has failed: that is what has to be told, and
+// not that the model had no usable template.
+TEST_F(ModelFaultsTest, TellsALoadsErrorToWhomeverWaitsForItsTemplate) {
+  ROUSE_NEED_MODEL(path);
+  EngineOptions options;
+  options.model_path = path;
+  options.context_tokens = 2'000'000'000;
+  const std::unique_ptr<Engine> engine = MakeLlamaEngine(std::move(options)).value();
+  for (int round = 0; round < 2; ++round) {
+    engine->StartLoad({.stop = {}, .observer = {}, .done = {}, .prompt_tokens = {}});
+    const Result<std::string> text =
+        engine->ApplyTemplate(R"([{"role": "user", "content": "Hi"}])", {});
+    if (!text.ok()) {
+      EXPECT_EQ(text.error().code(), ErrorCode::kState);
+      EXPECT_THAT(text.error().message(), HasSubstr("--context"));
+    }
+    const Result<LoadReport> report = engine->FinishLoad();
+    ASSERT_FALSE(report.ok());
+    EXPECT_THAT(report.error().message(), HasSubstr("--context"));
+  }
+}
+
 TEST(MakeLlamaEngine, RefusesOptionsAndNamesTheFlag) {
   const auto message = [](EngineOptions options) {
     if (options.model_path.empty()) options.model_path = "x.gguf";

@@ -64,7 +64,10 @@ void StartPlan::RunPart(Entry& entry, std::unique_lock<std::mutex>& lock) {
     if (observer_) observer_(steps_.back());
   } else {
     entry.state = State::kFailed;
-    if (!error_.has_value()) error_ = result.error();
+    // The owner's stop and another part's failure ask alike; the first error tells which it was.
+    if (!error_.has_value()) {
+      error_ = stop_.stop_requested() ? Error(ErrorCode::kInterrupted, "stopped") : result.error();
+    }
     // What needs it can't run any more, and what runs is for nothing.
     stop_.request_stop();
     for (Entry& other : entries_) {
@@ -99,9 +102,7 @@ bool StartPlan::AllEnded() const {
 
 void StartPlan::WaitFor(std::string_view name) {
   std::unique_lock lock(mutex_);
-  const bool known =
-      std::ranges::any_of(entries_, [name](const Entry& e) { return e.part.name == name; });
-  changed_.wait(lock, [&] { return finished_ || (known && Ended(name)); });
+  changed_.wait(lock, [&] { return finished_ || Ended(name); });
 }
 
 void StartPlan::Join() {

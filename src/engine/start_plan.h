@@ -31,7 +31,8 @@ class StartPlan {
     std::function<Result<std::optional<int64_t>>(const std::stop_token& stop)> run;
   };
 
-  // After the last part, on the thread that ran it, with the first error if there was one. May
+  // After the last part, on the thread that ran it, with the first error if there was one:
+  // kInterrupted when the plan had been stopped by then, since parts fail of that too. May
   // return an error of its own; waiters go on after it.
   using Finish = std::function<void(const Status&)>;
   // A part that has ended well; on its thread, one at a time.
@@ -50,7 +51,8 @@ class StartPlan {
 
   void RequestStop() { stop_.request_stop(); }
 
-  // Returns when the part has ended, or the plan (also when there is no such part).
+  // Returns when the part has ended, or the plan; at once when there is no such part: what was kept
+  // from an earlier load is there.
   void WaitFor(std::string_view name);
   // Returns when `finish` has returned and no thread is left.
   void Join();

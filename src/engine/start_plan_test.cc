@@ -68,9 +68,10 @@ TEST(StartPlan, LetsAWaiterGoWhenItsPartHasEndedAndNotLater) {
   bool finished = false;
   plan.Start(2, {}, {}, [&](const Status&) { finished = true; });
   plan.WaitFor("tokenizer");
+  plan.WaitFor("no such part");  // kept from before
   EXPECT_FALSE(finished);
   released.count_down();
-  plan.WaitFor("no such part");
+  plan.Join();
   EXPECT_TRUE(finished);
 }
 
@@ -96,6 +97,31 @@ TEST(StartPlan, EndsWithTheFirstErrorAndStopsWhatRuns) {
   ASSERT_FALSE(ended.ok());
   EXPECT_EQ(ended.error().code(), ErrorCode::kCorrupt);
   EXPECT_TRUE(order.empty()) << "a part ran without what it needs";
+}
+
+// A part that is stopped may fail with whatever it says; one that failed before is not excused by a
+// stop that came later.
+TEST(StartPlan, TellsFailingFromBeingStopped) {
+  for (const bool stopped_first : {true, false}) {
+    std::stop_source stop;
+    StartPlan plan;
+    std::latch failed(1);
+    plan.Add({Stage::kWeights, "weights", {}, [&](const std::stop_token&) {
+                if (stopped_first) stop.request_stop();
+                return Bytes(Error(ErrorCode::kCorrupt, "cut"));
+              }});
+    plan.Add({Stage::kTokenize, "tokenizer", {"weights"}, [&](const std::stop_token&) {
+                return Bytes(std::nullopt);
+              }});
+    Status ended;
+    plan.Start(1, stop.get_token(), {}, [&](const Status& status) {
+      stop.request_stop();
+      ended = status;
+    });
+    plan.Join();
+    ASSERT_FALSE(ended.ok());
+    EXPECT_EQ(ended.error().code(), stopped_first ? ErrorCode::kInterrupted : ErrorCode::kCorrupt);
+  }
 }
 
 TEST(StartPlan, IsStoppedFromOutsideAndByItsDestructor) {
