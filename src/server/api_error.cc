@@ -48,6 +48,16 @@ http::Response ErrorResponse(const ApiError& error) {
   return response;
 }
 
+http::Response Success() {
+  http::Response response;
+  response.body = "{\"success\":true}";
+  return response;
+}
+
+ApiError ShuttingDown() {
+  return {.status = 503, .message = "the server is shutting down", .code = "shutting_down"};
+}
+
 ApiError UnknownModel(std::string_view asked, std::string_view have) {
   return {.status = 404,
           .message = "there is no model \"" + std::string(asked) + "\" here; this server has \"" +
@@ -77,5 +87,7 @@ ApiError FromEngineError(const Error& error) {
   }
   return shown;
 }
+
+ApiError FromLoadError(const Error& error) { return {.status = 503, .message = error.message()}; }
 
 }  // namespace rouse::server

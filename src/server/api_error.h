@@ -23,10 +23,19 @@ std::string ErrorJson(const ApiError& error);
 
 http::Response ErrorResponse(const ApiError& error);
 
+// What a load, sleep or unload that was asked for is answered with when it is done.
+http::Response Success();
+
+// What those who wait are told when the server ends.
+ApiError ShuttingDown();
+
 ApiError UnknownModel(std::string_view asked, std::string_view have);
 
 // An engine's failure, as a client should see it: what the request caused is 400, the rest 503 or
 // 500.
 ApiError FromEngineError(const Error& error);
+
+// A load's failure: whatever the engine calls it, it is never the fault of the request that waited.
+ApiError FromLoadError(const Error& error);
 
 }  // namespace rouse::server

@@ -257,6 +257,7 @@ TEST_F(ModelServerTest, AFailedLoadIsToldAndTriedAgain) {
   Start({}, false);
   const Answer answer = Chat(kChat);
   EXPECT_EQ(answer.status, 503);
+  EXPECT_EQ(answer.ErrorObject()["type"], "unavailable_error");
   EXPECT_EQ(answer.ErrorObject()["message"], "no memory for --context");
   const Answer health = Get("/health");
   EXPECT_EQ(health.status, 503);
@@ -282,6 +283,49 @@ TEST_F(ModelServerTest, TheFirstLoadsFailureIsTheOwnersAfterThoseWhoWaitedWereTo
   asking.join();
   EXPECT_EQ(failure_, "unknown architecture");
   EXPECT_EQ(answer.ErrorObject()["message"], "unknown architecture");
+}
+
+// Whatever the engine calls it, the request is not at fault.
+TEST_F(ModelServerTest, NoLoadsFailureIsTheRequestsFault) {
+  Start({}, false);
+  for (const ErrorCode code :
+       {ErrorCode::kUsage, ErrorCode::kUnsupported, ErrorCode::kCorrupt, ErrorCode::kInternal}) {
+    {
+      const std::lock_guard lock(control_->mutex);
+      control_->load_error = Error(code, "this runtime can't");
+    }
+    control_->load.Shut();
+    Answer first;
+    std::thread asking([&] { first = Chat(kChat); });
+    ASSERT_TRUE(control_->load.AwaitWaiter());
+    Answer second;
+    std::thread waiting([&] { second = Chat(kChat); });
+    ASSERT_TRUE(AwaitHere(2));
+    control_->load.Open();
+    asking.join();
+    waiting.join();
+    const Answer asked = Post("/models/load", R"({"model":"fake","wait":true})");
+    for (const Answer& answer : {first, second, asked}) {
+      EXPECT_EQ(answer.status, 503);
+      EXPECT_EQ(answer.ErrorObject()["type"], "unavailable_error");
+      EXPECT_EQ(answer.ErrorObject()["message"], "this runtime can't");
+    }
+  }
+  EXPECT_EQ(Metric("rouse_requests_total{outcome=\"failed\"}"), "8");
+  EXPECT_EQ(Metric("rouse_requests_total{outcome=\"refused\"}"), "0");
+}
+
+// A request that is refused for its own sake stops the load that only it wanted; one that had
+// failed by itself is still told.
+TEST_F(ModelServerTest, AWrongRequestHidesNoFailedLoad) {
+  control_->load_error = Error(ErrorCode::kExhausted, "no memory for --context");
+  Start({}, false);
+  const Answer answer = Chat(R"({"messages":[{"role":"forbidden-role","content":"a"}]})");
+  EXPECT_EQ(answer.status, 400);
+  ASSERT_TRUE(AwaitHere(0));
+  EXPECT_EQ(Get("/state").Parsed()["models"][0]["failure"], "no memory for --context");
+  const std::lock_guard lock(log_mutex_);
+  EXPECT_THAT(log_, HasSubstr("cannot load fake: no memory for --context"));
 }
 
 TEST_F(ModelServerTest, RefusesWhatIsWrongWithTheRequest) {

@@ -222,5 +222,56 @@ TEST_F(ModelServerTest, AFileThatChangesDuringALoadIsLoadedOnceMore) {
   EXPECT_EQ(Metric("rouse_loads_total{result=\"failed\"}"), "1");
 }
 
+TEST_F(ModelServerTest, AFileThatChangesDuringTheFirstLoadIsLoadedOnceMoreBeforeTheOwnerIsTold) {
+  control_->load.Shut();
+  Start();
+  ASSERT_TRUE(control_->load.AwaitWaiter());
+  std::ofstream(file_, std::ios::app) << "more";
+  control_->load.Open();
+  ASSERT_TRUE(AwaitHealth(200));
+  EXPECT_EQ(failure_, "");
+  const std::lock_guard lock(log_mutex_);
+  EXPECT_THAT(log_, HasSubstr("loading it once more"));
+  EXPECT_THAT(log_, Not(HasSubstr("cannot load")));
+}
+
+TEST_F(ModelServerTest, AFileThatChangesDuringBothLoadsIsAFailure) {
+  control_->load.Shut();
+  Start();
+  for (int load = 1; load <= 2; ++load) {
+    ASSERT_TRUE(AwaitCalls("load", load));
+    ASSERT_TRUE(control_->load.AwaitWaiter());
+    std::ofstream(file_, std::ios::app) << "more";
+    control_->load.LetPass(1);
+  }
+  EXPECT_TRUE(failed_.Wait());
+  EXPECT_THAT(failure_, HasSubstr("changed while it was loaded"));
+  EXPECT_EQ(Metric("rouse_loads_total{result=\"failed\"}"), "2");
+}
+
+// Who asked for the load goes on waiting for the second one, and a client that goes doesn't stop
+// it.
+TEST_F(ModelServerTest, ALoadThatIsBegunOnceMoreIsStillForThoseWhoWantedIt) {
+  control_->load.Shut();
+  Start({}, false);
+  Answer asked;
+  std::thread asking([&] { asked = Post("/models/load", R"({"model":"fake","wait":true})"); });
+  ASSERT_TRUE(control_->load.AwaitWaiter());
+  {
+    Client client(server_->port());
+    client.Say(PostText("/v1/chat/completions", kChat));
+    ASSERT_TRUE(AwaitHere(1));
+    std::ofstream(file_, std::ios::app) << "more";
+    control_->load.LetPass(1);
+    ASSERT_TRUE(AwaitCalls("load", 2));
+    ASSERT_TRUE(control_->load.AwaitWaiter());
+  }
+  ASSERT_TRUE(AwaitHere(0));
+  EXPECT_EQ(Get("/health").Parsed()["status"], "loading model");
+  control_->load.Open();
+  asking.join();
+  EXPECT_EQ(asked.body, R"({"success":true})");
+}
+
 }  // namespace
 }  // namespace rouse::server

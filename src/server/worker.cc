@@ -7,33 +7,22 @@
 
 #include "base/check.h"
 #include "base/units.h"
+#include "server/api_error.h"
 #include "server/completion.h"
 #include "server/residency.h"
 
 namespace rouse::server {
 namespace {
 
-// A request is seldom here for more than two loads; older ones are of no interest to anybody.
-constexpr size_t kLoadsKept = 8;
 // After so long without a request, pages may have gone.
 constexpr int64_t kRestedNs = kNsPerSecond;
 // Work for later requests begins when nobody has asked for so long.
 constexpr int64_t kImproveAfterNs = 500 * kNsPerMs;
 constexpr int64_t kBytesPerToken = 4;
 
-ApiError ShuttingDown() {
-  return {.status = 503, .message = "the server is shutting down", .code = "shutting_down"};
-}
-
 int64_t EstimatePromptTokens(const CompletionRequest& request) {
   if (!request.prompt_tokens.empty()) return std::ssize(request.prompt_tokens);
   return (std::ssize(request.messages_json) + std::ssize(request.prompt)) / kBytesPerToken + 1;
-}
-
-http::Response Success() {
-  http::Response response;
-  response.body = "{\"success\":true}";
-  return response;
 }
 
 }  // namespace
@@ -125,7 +114,7 @@ void Worker::Stop() {
 
 void Worker::Run(bool load_now) {
   last_used_ = MonoNow();
-  if (load_now) BeginLoad(/*by_request=*/false, std::nullopt);
+  if (load_now) BeginLoad({});
   while (!queue_.closed()) {
     const std::shared_ptr<Job> job = queue_.PopUntil(NextIdleWork());
     if (job != nullptr && stopping_.stop_requested()) {
@@ -143,14 +132,14 @@ void Worker::Run(bool load_now) {
         StopUnwantedLoad();  // woken since a client went
         continue;
       }
-      const Status loaded = EndLoad();
+      const std::optional<Status> loaded = EndLoad();
       last_used_ = MonoNow();
-      if (!loaded.ok()) AfterFailedLoad(loaded.error());
+      if (loaded && !loaded->ok()) AfterFailedLoad(loaded->error());
     } else if (!stopping_.stop_requested()) {
       DoIdleWork();
     }
   }
-  if (loading_) static_cast<void>(EndLoad().ok());
+  SettleLoad();
   if (reader_ != nullptr) reader_->End();
 }
 
@@ -201,9 +190,9 @@ std::optional<PreparedPrompt> Worker::Prepare(Job& job) {
       }
     });
   };
-  for (bool again = false;; again = true) {
+  while (true) {
     if (!loading_ && snapshot()->phase != Phase::kReady) {
-      BeginLoad(/*by_request=*/true, EstimatePromptTokens(job.request));
+      BeginLoad({.by_request = true, .prompt_tokens = EstimatePromptTokens(job.request)});
     }
     std::expected<PreparedPrompt, ApiError> prompt = PreparePrompt(job.request, *engine_);
     if (!prompt && prompt.error().status < 500) {
@@ -217,12 +206,11 @@ std::optional<PreparedPrompt> Worker::Prepare(Job& job) {
         StopUnwantedLoad();
         return std::nullopt;
       }
-      const Status loaded = EndLoad(/*may_try_again=*/!again);
-      // Files that were replaced meanwhile deserve another look, once.
-      if (!loaded.ok() && changed_while_loading_ && !again) continue;
-      if (!loaded.ok()) {
-        refuse(stopping_.stop_requested() ? ShuttingDown() : FromEngineError(loaded.error()));
-        AfterFailedLoad(loaded.error());
+      const std::optional<Status> loaded = EndLoad();
+      if (!loaded) continue;
+      if (!loaded->ok()) {
+        refuse(stopping_.stop_requested() ? ShuttingDown() : FromLoadError(loaded->error()));
+        AfterFailedLoad(loaded->error());
         return std::nullopt;
       }
     }
@@ -293,27 +281,21 @@ void Worker::RunLoad(Job& job) {
     if (job.writer) job.writer->Send(Success());
     return;
   }
-  if (!loading_) BeginLoad(/*by_request=*/false, std::nullopt);
-  load_is_by_request_ = false;
+  if (!loading_) BeginLoad({});
+  load_wish_.by_request = false;
   // Answered when the load has ended; meanwhile requests may come and prepare their prompts.
   if (job.writer) load_waiters_.push_back(job.writer);
 }
 
 void Worker::RunSleep(Job& job) {
-  if (loading_) {
-    const Status loaded = EndLoad();
-    if (!loaded.ok()) AfterFailedLoad(loaded.error());
-  }
+  SettleLoad();
   const Status slept = Sleep();
   if (!job.writer) return;
   job.writer->Send(slept.ok() ? Success() : ErrorResponse(FromEngineError(slept.error())));
 }
 
 void Worker::RunUnload(Job& job) {
-  if (loading_) {
-    const Status loaded = EndLoad();
-    if (!loaded.ok()) AfterFailedLoad(loaded.error());
-  }
+  SettleLoad();
   Unload();
   if (job.writer) job.writer->Send(Success());
 }
@@ -391,139 +373,6 @@ void Worker::Improve() {
   }
 }
 
-void Worker::BeginLoad(bool by_request, std::optional<int64_t> prompt_tokens) {
-  CHECK(!loading_);
-  SetPhase(Phase::kLoading);
-  const auto model = model_.load();
-  changed_while_loading_ = false;
-  const auto identities = ReadIdentities(model->parts);
-  if (identities && !identities_.empty() && *identities != identities_) {
-    log_(LogLevel::kNotice, model->path + " was replaced; loading it anew");
-    // Without another engine the old vocabulary stays, and the load notices where it does not fit.
-    static_cast<void>(RenewEngine().ok());
-  }
-  identities_ = identities.value_or(std::vector<FileIdentity>());
-  load_started_ = MonoNow();
-  load_start_.tier = engine_->Facts()->tier;
-  load_start_.tokenizer_kept = engine_->Facts()->tokenizer.state == engine::LayerState::kReady;
-  load_start_.resident_ratio = QuickResidentRatio(model->parts);
-  start_is_counted_ = false;
-  loading_ = true;
-  load_is_by_request_ = by_request;
-  if (reader_ != nullptr) reader_->Begin();
-  engine::Engine::LoadOptions options;
-  {
-    const std::lock_guard lock(load_mutex_);
-    load_done_ = false;
-    load_stop_ = std::stop_source();
-    if (stopping_.stop_requested()) load_stop_.request_stop();
-    options.stop = load_stop_.get_token();
-  }
-  options.prompt_tokens = prompt_tokens;
-  options.done = [this](const Result<engine::LoadReport>&) {
-    {
-      const std::lock_guard lock(load_mutex_);
-      load_done_ = true;
-    }
-    load_changed_.notify_all();
-    queue_.Wake();
-  };
-  engine_->StartLoad(std::move(options));
-}
-
-bool Worker::AwaitLoad(const Job& job) {
-  std::unique_lock lock(load_mutex_);
-  return load_changed_.wait(lock, job.stop.get_token(), [&] { return load_done_; });
-}
-
-void Worker::StopUnwantedLoad() {
-  if (!loading_ && reader_ != nullptr) reader_->EndEarly();
-  if (!loading_ || !load_is_by_request_ || queue_.waiting() > 0) return;
-  {
-    const std::lock_guard lock(load_mutex_);
-    load_stop_.request_stop();
-  }
-  log_(LogLevel::kDetail, "nobody waits for " + model_.load()->id + " any more");
-  // Milliseconds. One that ended just now stays loaded.
-  static_cast<void>(EndLoad().ok());
-}
-
-Status Worker::EndLoad(bool may_try_again) {
-  CHECK(loading_);
-  const Status status = TakeLoad();
-  if (!status.ok() && changed_while_loading_ && may_try_again) return status;
-  // Those who waited first: whoever is answered below may ask again, and that is another try.
-  const bool failed = !status.ok() && status.error().code() != ErrorCode::kInterrupted;
-  if (failed && !stopping_.stop_requested()) RefuseWaiting(FromEngineError(status.error()));
-  for (const auto& writer : std::exchange(load_waiters_, {})) {
-    writer->Send(status.ok()                  ? Success()
-                 : stopping_.stop_requested() ? ErrorResponse(ShuttingDown())
-                                              : ErrorResponse(FromEngineError(status.error())));
-  }
-  return status;
-}
-
-Status Worker::TakeLoad() {
-  Result<engine::LoadReport> report = engine_->FinishLoad();
-  loading_ = false;
-  {
-    // A step may fail of being stopped before anybody looks at the stop.
-    const std::lock_guard lock(load_mutex_);
-    if (!report.ok() && load_stop_.stop_requested()) {
-      report = Error(ErrorCode::kInterrupted, "the load was stopped");
-    }
-  }
-  const auto model = model_.load();
-  LoadWindow window{load_started_, MonoNow(), {}};
-  Status status = report.ok() ? Status() : Status(report.error());
-  const bool interrupted = !report.ok() && report.error().code() == ErrorCode::kInterrupted;
-  if (!interrupted) {
-    if (const auto broken = reader_ == nullptr ? std::nullopt : reader_->Broken()) status = *broken;
-    const auto identities = ReadIdentities(model->parts);
-    changed_while_loading_ = identities.has_value() && *identities != identities_;
-    if (status.ok() && changed_while_loading_) {
-      status = Error(ErrorCode::kCorrupt, model->path + " changed while it was loaded");
-    }
-  }
-  metrics_->ObserveLoad(status.ok(), window.end - window.start);
-  if (!status.ok()) {
-    if (reader_ != nullptr) reader_->End();
-    if (report.ok()) engine_->Unload();
-    if (changed_while_loading_) static_cast<void>(RenewEngine().ok());
-    const bool wanted = !stopping_.stop_requested() && !interrupted;
-    if (wanted) {
-      log_(LogLevel::kError, "cannot load " + model->id + ": " + status.error().message());
-    }
-    const bool asleep = engine_->Facts()->tier == engine::Tier::kAsleep;
-    if (asleep) static_cast<void>(engine_->Sleep().ok());  // what the load brought in goes again
-    SetPhase(!interrupted ? Phase::kFailed
-             : asleep     ? Phase::kAsleep
-                          : Phase::kUnloaded,
-             interrupted ? "" : status.error().message());
-    return status;
-  }
-  on_first_load_failed_ = nullptr;
-  window.steps = report->steps;
-  if (loads_.empty() && !model->earlier_steps.empty()) {
-    window.steps.insert(window.steps.begin(), model->earlier_steps.begin(),
-                        model->earlier_steps.end());
-    window.start = std::min(window.start, window.steps.front().start);
-  }
-  loads_.push_back(window);
-  if (loads_.size() > kLoadsKept) loads_.pop_front();
-  may_improve_ = true;
-  Publish([&](WorkerSnapshot& next) {
-    next.phase = Phase::kReady;
-    next.since = window.end;
-    next.failure.clear();
-    next.loaded_files = identities_;
-    next.history.AddLoad(load_start_, report->end - report->start);
-  });
-  log_(LogLevel::kDetail,
-       "loaded " + model->id + " in " + FormatDuration(window.end - window.start));
-  return {};
-}
-
 void Worker::AfterFailedLoad(const Error& error) {
   if (stopping_.stop_requested()) return;  // those who wait are told why below
   if (error.code() == ErrorCode::kInterrupted) return;
@@ -575,15 +424,6 @@ void Worker::RefuseWaiting(const ApiError& error) {
     if (job->kind == Job::Kind::kCompletion) metrics_->CountRequest(RequestOutcome::kFailed);
     if (job->writer) job->writer->Send(ErrorResponse(error));
   }
-}
-
-template <typename Change>
-void Worker::Publish(Change change) {
-  const auto now = snapshot_.load();
-  auto next =
-      now == nullptr ? std::make_shared<WorkerSnapshot>() : std::make_shared<WorkerSnapshot>(*now);
-  change(*next);
-  snapshot_ = std::shared_ptr<const WorkerSnapshot>(std::move(next));
 }
 
 void Worker::SetPhase(Phase phase, std::string failure) {

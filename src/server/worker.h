@@ -129,15 +129,26 @@ class Worker {
   void RunSleep(Job& job);
   void RunUnload(Job& job);
 
-  // `by_request`: nobody else wants it, so that it may be stopped when its clients go.
-  void BeginLoad(bool by_request, std::optional<int64_t> prompt_tokens);
+  struct LoadWish {
+    // Nobody else wants it, so that it may be stopped when its clients go.
+    bool by_request = false;
+    std::optional<int64_t> prompt_tokens;
+    // The files changed under the load before.
+    bool again = false;
+  };
+  void BeginLoad(LoadWish wish);
   // Waits for the load; false when `job`'s client goes before that.
   bool AwaitLoad(const Job& job);
   // Takes the load's result in and answers those who asked for the load; refuses those who wait
-  // when it failed. Waits for its end. `may_try_again`: not yet, when it failed since the files
-  // changed.
-  Status EndLoad(bool may_try_again = false);
+  // when it failed. Waits for its end. Empty: it failed since the files changed meanwhile, and has
+  // begun once more, for whomever it was for; what was prepared with the engine is void then.
+  std::optional<Status> EndLoad();
+  // The same until one has ended for good, and tells the owner of a failure.
+  void SettleLoad();
   Status TakeLoad();
+  bool MayLoadAgain();
+  // To the log and in the snapshot.
+  void TellFailure(const Error& error);
   // Tells the owner when it was the first load.
   void AfterFailedLoad(const Error& error);
   // Stops a load that nobody wants any more.
@@ -173,7 +184,7 @@ class Worker {
   // Engine thread only.
   std::deque<LoadWindow> loads_;  // the latest
   bool loading_ = false;          // between BeginLoad() and EndLoad()
-  bool load_is_by_request_ = false;
+  LoadWish load_wish_;
   LoadStart load_start_;
   MonoTime load_started_;
   bool start_is_counted_ = false;  // a request's first token after the last load was
@@ -193,5 +204,14 @@ class Worker {
   std::stop_source stopping_;
   std::thread thread_;
 };
+
+template <typename Change>
+void Worker::Publish(Change change) {
+  const auto now = snapshot_.load();
+  auto next =
+      now == nullptr ? std::make_shared<WorkerSnapshot>() : std::make_shared<WorkerSnapshot>(*now);
+  change(*next);
+  snapshot_ = std::shared_ptr<const WorkerSnapshot>(std::move(next));
+}
 
 }  // namespace rouse::server
