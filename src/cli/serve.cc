@@ -16,6 +16,7 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
+#include <thread>
 
 #include "base/fd.h"
 #include "base/time.h"
@@ -167,29 +168,33 @@ class Events {
     events.signals_.Reset(signalfd(-1, &signals, SFD_CLOEXEC));
     events.drained_.Reset(eventfd(0, EFD_CLOEXEC));
     events.failed_.Reset(eventfd(0, EFD_CLOEXEC));
-    if (!events.signals_.valid() || !events.drained_.valid() || !events.failed_.valid()) {
+    events.stopped_.Reset(eventfd(0, EFD_CLOEXEC));
+    if (!events.signals_.valid() || !events.drained_.valid() || !events.failed_.valid() ||
+        !events.stopped_.valid()) {
       return Error::FromErrno(errno, "cannot wait for signals");
     }
     return events;
   }
 
-  enum class Kind { kSignal, kDrained, kFailed };
+  enum class Kind { kSignal, kDrained, kFailed, kStopped };
   // Waits for the next one, failures first.
   Kind Wait() const {
     while (true) {
-      std::array<pollfd, 3> waits = {pollfd{failed_.get(), POLLIN, 0},
-                                     pollfd{signals_.get(), POLLIN, 0},
-                                     pollfd{drained_.get(), POLLIN, 0}};
+      std::array<pollfd, 4> waits = {
+          pollfd{failed_.get(), POLLIN, 0}, pollfd{signals_.get(), POLLIN, 0},
+          pollfd{drained_.get(), POLLIN, 0}, pollfd{stopped_.get(), POLLIN, 0}};
       if (::poll(waits.data(), waits.size(), -1) <= 0) continue;
       if (waits[0].revents != 0 && Take(failed_, sizeof(uint64_t))) return Kind::kFailed;
       if (waits[1].revents != 0 && Take(signals_, sizeof(signalfd_siginfo))) return Kind::kSignal;
       if (waits[2].revents != 0 && Take(drained_, sizeof(uint64_t))) return Kind::kDrained;
+      if (waits[3].revents != 0 && Take(stopped_, sizeof(uint64_t))) return Kind::kStopped;
     }
   }
 
   // From any thread.
   void TellDrained() const { Tell(drained_); }
   void TellFailed() const { Tell(failed_); }
+  void TellStopped() const { Tell(stopped_); }
 
  private:
   static bool Take(const Fd& fd, size_t bytes) {
@@ -204,6 +209,7 @@ class Events {
   Fd signals_;
   Fd drained_;
   Fd failed_;
+  Fd stopped_;
 };
 
 void PrintReady(const server::ModelServer& server, const std::string& model) {
@@ -291,6 +297,7 @@ bool IsLoopback(const std::string& address) {
 int WaitForEnd(server::ModelServer& server, const Events& events, const server::Log& log,
                const std::optional<Error>& failure) {
   bool draining = false;
+  std::jthread stopping;
   while (true) {
     switch (events.Wait()) {
       case Events::Kind::kSignal:
@@ -305,7 +312,13 @@ int WaitForEnd(server::ModelServer& server, const Events& events, const server::
         draining = true;
         break;
       case Events::Kind::kDrained:
-        server.Stop();
+        // Waits for whatever the engine is in the middle of; a second signal doesn't.
+        stopping = std::jthread([&server, &events] {
+          server.Stop();
+          events.TellStopped();
+        });
+        break;
+      case Events::Kind::kStopped:
         if (failure) return Fail(*failure);
         log(server::LogLevel::kNotice, "stopped");
         return 0;

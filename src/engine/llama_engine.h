@@ -76,7 +76,7 @@ class LlamaEngine final : public Engine {
   void KeepPrefixes();
   void DropPrefixes();
   void UnmapWeights();
-  Result<std::string> LockLeading();
+  Result<std::string> LockLeading(const std::stop_token& stop);
   bool WantsRepackedLater() const;
   Status CheckRoomForRepacked(int64_t weights_bytes) const;
   Result<std::string> Repack(const std::stop_token& stop);
@@ -109,7 +109,7 @@ class LlamaEngine final : public Engine {
   std::unique_ptr<Context> context_;   // destroyed before weights_
 
   PrefixShelf shelf_;
-  LeadingLock leading_;
+  std::optional<LeadingLock> leading_;  // empty: not begun
   bool leading_done_ = false;
 
   LoadOptions load_;  // of the load that runs

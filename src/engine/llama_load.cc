@@ -94,7 +94,7 @@ void LlamaEngine::ForgetReplacedFile() {
     tools_template_ = nullptr;
     template_problem_.clear();
     DropPrefixes();
-    leading_ = {};
+    leading_.reset();
     leading_done_ = false;
     file_ = nullptr;
     Publish([](EngineFacts& facts) {

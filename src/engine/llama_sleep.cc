@@ -116,32 +116,40 @@ Result<std::string> LlamaEngine::Improve(std::stop_token stop) {
   if (stop.stop_requested()) return Error(ErrorCode::kInterrupted, "stopped");
   if (!leading_done_ && file_ != nullptr &&
       (options_.keep_leading_bytes > 0 || options_.keep_leading_ratio > 0)) {
-    return LockLeading();
+    return LockLeading(stop);
   }
   if (WantsRepackedLater()) return Repack(stop);
   return std::string();
 }
 
-Result<std::string> LlamaEngine::LockLeading() {
-  leading_done_ = true;
+Result<std::string> LlamaEngine::LockLeading(const std::stop_token& stop) {
   const int64_t bytes =
       options_.keep_leading_bytes > 0
           ? std::min(options_.keep_leading_bytes, file_->bytes)
           : static_cast<int64_t>(options_.keep_leading_ratio * static_cast<double>(file_->bytes));
-  if (const std::optional<int64_t> available = AvailableMemoryBytes(options_.system_root);
-      available.has_value() && bytes > *available) {
-    const std::string problem = FormatBytes(bytes) + " were to be kept in memory, and " +
-                                FormatBytes(*available) + " are available; see --keep-leading";
-    Publish([&](EngineFacts& facts) { facts.locked_problem = problem; });
-    return Error(ErrorCode::kExhausted, problem);
+  leading_done_ = true;  // unless it is stopped, once is enough
+  if (!leading_.has_value()) {
+    const std::optional<int64_t> available = AvailableMemoryBytes(options_.system_root);
+    if (available.has_value() && bytes > *available) {
+      const std::string problem = FormatBytes(bytes) + " were to be kept in memory, and " +
+                                  FormatBytes(*available) + " are available; see --keep-leading";
+      Publish([&](EngineFacts& facts) { facts.locked_problem = problem; });
+      return Error(ErrorCode::kExhausted, problem);
+    }
+    leading_.emplace(file_->parts, bytes);
   }
-  ASSIGN_OR_RETURN(leading_, LeadingLock::Make(file_->parts, bytes));
+  ASSIGN_OR_RETURN(const bool complete, leading_->LockOn(stop));
   Publish([&](EngineFacts& facts) {
-    facts.locked_bytes = leading_.locked_bytes();
-    facts.locked_problem = leading_.problem();
+    facts.locked_bytes = leading_->locked_bytes();
+    facts.locked_problem = leading_->problem();
   });
-  std::string told = "locked " + FormatBytes(leading_.locked_bytes()) + " of the leading layers";
-  if (!leading_.problem().empty()) told += " of " + FormatBytes(bytes) + ": " + leading_.problem();
+  if (!complete) {
+    leading_done_ = false;
+    return Error(ErrorCode::kInterrupted, "locking the leading layers was stopped");
+  }
+  std::string told = "locked " + FormatBytes(leading_->locked_bytes()) + " of the leading layers";
+  if (!leading_->problem().empty())
+    told += " of " + FormatBytes(bytes) + ": " + leading_->problem();
   return told;
 }
 

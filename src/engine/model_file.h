@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <optional>
 #include <span>
+#include <stop_token>
 #include <string>
 #include <vector>
 
@@ -42,15 +43,18 @@ std::optional<int64_t> ResidentBytes();
 // that keeps it in the page cache, whatever becomes of the weights.
 class LeadingLock {
  public:
-  // Locks the first `bytes` of the tensors in the order in which a forward pass needs them, headers
-  // first. Reads what is not resident. kExhausted says which limit (RLIMIT_MEMLOCK); then as much
-  // as possible is locked.
-  static Result<LeadingLock> Make(const std::vector<gguf::Header>& parts, int64_t bytes);
-
-  LeadingLock() = default;
+  // Of the first `bytes` of the tensors in the order in which a forward pass needs them, headers
+  // first. Locks nothing yet.
+  LeadingLock(const std::vector<gguf::Header>& parts, int64_t bytes);
   LeadingLock(LeadingLock&& other) noexcept;
   LeadingLock& operator=(LeadingLock&& other) noexcept;
   ~LeadingLock();
+
+  // Locks on where the last call stopped, and reads what is not resident; some MiB at a time,
+  // between which it looks at `stop`. False: stopped. True: nothing is left to do, and problem()
+  // says which limit was met (RLIMIT_MEMLOCK); then as much as possible is locked. kUnsupported:
+  // the kernel does not tell how much is locked.
+  Result<bool> LockOn(const std::stop_token& stop);
 
   // As read back from the kernel.
   int64_t locked_bytes() const { return locked_bytes_; }
@@ -59,10 +63,12 @@ class LeadingLock {
 
  private:
   struct Mapping {
-    void* address = nullptr;
+    std::byte* address = nullptr;
     size_t bytes = 0;
+    size_t locked_bytes = 0;
   };
-  void Lock(const gguf::Header& part, std::span<const gguf::FileRange> ranges);
+  void Map(const gguf::Header& part, std::span<const gguf::FileRange> ranges);
+  bool LockWindows(const std::stop_token& stop);
 
   std::vector<Mapping> mappings_;
   int64_t locked_bytes_ = 0;

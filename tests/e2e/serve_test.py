@@ -1,5 +1,6 @@
 """`rouse serve` with the real model: the official client, curl, wake-ups, signals and faults."""
 import contextlib
+import ctypes
 import http.client
 import json
 import os
@@ -9,6 +10,7 @@ import socket
 import subprocess
 import threading
 import time
+from pathlib import Path
 
 import openai
 import pytest
@@ -397,6 +399,42 @@ def test_a_second_signal_ends_at_once(api):
         assert api.server.process.poll() is None
         api.server.process.send_signal(signal.SIGTERM)
         assert api.server.process.wait(5) == 130
+
+
+@contextlib.contextmanager
+def frozen_thread(pid: int, name: str):
+    """One thread of a process stands still, as in a call into the kernel that takes long."""
+    libc = ctypes.CDLL(None, use_errno=True)
+    seize, interrupt, wait_for_threads = 0x4206, 0x4207, 0x40000000
+    thread = next(int(task.name) for task in Path(f"/proc/{pid}/task").iterdir()
+                  if (task / "comm").read_text().strip() == name)
+    if libc.ptrace(seize, thread, None, None) != 0:
+        pytest.skip(f"no thread can be stopped here: {os.strerror(ctypes.get_errno())}")
+    assert libc.ptrace(interrupt, thread, None, None) == 0
+    os.waitpid(thread, wait_for_threads)
+    try:
+        yield
+        os.waitpid(thread, wait_for_threads)  # else its process would not be gone for us either
+    finally:
+        libc.ptrace(0x11, thread, None, None)  # detach: it goes on, if it is there
+
+
+def test_a_second_signal_ends_at_once_whatever_the_engine_is_doing(api):
+    process = api.server.process
+    with frozen_thread(process.pid, "rouse-engine"):
+        process.send_signal(signal.SIGTERM)
+        until = time.monotonic() + WAIT_S
+        with contextlib.suppress(OSError):
+            while True:
+                socket.create_connection(("127.0.0.1", api.server.port), timeout=5).close()
+                assert time.monotonic() < until
+        time.sleep(0.5)  # it waits for the engine's thread now
+        assert process.poll() is None
+        process.send_signal(signal.SIGTERM)
+        watchdog = threading.Timer(10, process.kill)
+        watchdog.start()
+    watchdog.cancel()
+    assert process.wait(5) == 130
 
 
 def test_sigterm_while_loading_ends_with_0(start_server):
