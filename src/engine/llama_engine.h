@@ -48,6 +48,7 @@ class LlamaEngine final : public Engine {
   Bytes ReadFile();
   Bytes LoadTokenizer();
   Bytes LoadWeights(const std::stop_token& stop);
+  Weights::Options WeightsOptions(bool plain, bool repack) const;
   Status LoadWeightsApart(const std::stop_token& stop);
   Status LoadWeightsPlainly(const std::stop_token& stop, const std::string& reason);
   void TellMappings();

@@ -209,7 +209,7 @@ LlamaEngine::Bytes LlamaEngine::LoadWeights(const std::stop_token& stop) {
   } else {
     const Status apart = LoadWeightsApart(stop);
     if (!apart.ok()) {
-      if (apart.error().code() == ErrorCode::kInterrupted) return apart.error();
+      if (apart.error().code() != ErrorCode::kUnsupported) return apart.error();
       // Some architecture may want its vocabulary after all; then the plain way works.
       RETURN_IF_ERROR(LoadWeightsPlainly(stop, apart.error().message()));
     }
@@ -219,26 +219,29 @@ LlamaEngine::Bytes LlamaEngine::LoadWeights(const std::stop_token& stop) {
   return std::optional<int64_t>(file_->bytes);
 }
 
+Weights::Options LlamaEngine::WeightsOptions(bool plain, bool repack) const {
+  Weights::Options options = {.path = options_.model_path,
+                              .other_parts = {},
+                              .architecture = file_->architecture,
+                              .vocabulary_tokens = std::nullopt,
+                              .gpu_layers = options_.gpu_layers,
+                              .map_file = options_.map_file,
+                              .repack = repack};
+  if (!plain) options.vocabulary_tokens = file_->vocabulary_tokens;
+  for (size_t i = 1; i < file_->parts.size(); ++i) {
+    options.other_parts.push_back(file_->parts[i].path);
+  }
+  return options;
+}
+
 Status LlamaEngine::LoadWeightsApart(const std::stop_token& stop) {
-  const Weights::Options options = {.path = options_.model_path,
-                                    .architecture = file_->architecture,
-                                    .vocabulary_tokens = file_->vocabulary_tokens,
-                                    .gpu_layers = options_.gpu_layers,
-                                    .map_file = options_.map_file,
-                                    .repack = repack_};
-  ASSIGN_OR_RETURN(weights_, Weights::Load(options, stop));
+  ASSIGN_OR_RETURN(weights_, Weights::Load(WeightsOptions(/*plain=*/false, repack_), stop));
   Publish([](EngineFacts& facts) { facts.plain_load_reason.clear(); });
   return {};
 }
 
 Status LlamaEngine::LoadWeightsPlainly(const std::stop_token& stop, const std::string& reason) {
-  const Weights::Options options = {.path = options_.model_path,
-                                    .architecture = file_->architecture,
-                                    .vocabulary_tokens = std::nullopt,
-                                    .gpu_layers = options_.gpu_layers,
-                                    .map_file = options_.map_file,
-                                    .repack = repack_};
-  ASSIGN_OR_RETURN(weights_, Weights::Load(options, stop));
+  ASSIGN_OR_RETURN(weights_, Weights::Load(WeightsOptions(/*plain=*/true, repack_), stop));
   Publish([&](EngineFacts& facts) { facts.plain_load_reason = reason; });
   return {};
 }
@@ -246,6 +249,7 @@ Status LlamaEngine::LoadWeightsPlainly(const std::stop_token& stop, const std::s
 void LlamaEngine::TellMappings() {
   mappings_ = weights_->Mappings(file_->parts);
   PreferLargePages(mappings_);
+  weights_->EndGuard();  // from here on it is the watcher who looks
   if (options_.watcher == nullptr || mappings_.empty()) return;
   mappings_told_ = true;
   options_.watcher->Mapped(mappings_);

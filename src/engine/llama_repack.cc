@@ -95,14 +95,9 @@ Result<std::string> LlamaEngine::Repack(const std::stop_token& stop) {
     repack_tried_ = true;
     return room.error();
   }
-  const Weights::Options options = {.path = options_.model_path,
-                                    .architecture = file_->architecture,
-                                    .vocabulary_tokens = file_->vocabulary_tokens,
-                                    .gpu_layers = options_.gpu_layers,
-                                    .map_file = true,
-                                    .repack = true};
   const MonoTime start = MonoNow();
-  Result<std::unique_ptr<Weights>> loaded = Weights::Load(options, stop);
+  Result<std::unique_ptr<Weights>> loaded =
+      Weights::Load(WeightsOptions(/*plain=*/false, /*repack=*/true), stop);
   const int64_t build_ns = MonoNow() - start;
   if (stop.stop_requested()) return stopped;
   repack_tried_ = true;  // unless it was stopped, once is enough
@@ -117,6 +112,7 @@ Result<std::string> LlamaEngine::Repack(const std::stop_token& stop) {
     repack_tried_ = false;
     return stopped;
   }
+  RETURN_IF_ERROR(repacked->CheckGuard());
   if (Correlation(mapped_probe->logits, probe->logits) < kLeastCorrelation) {
     return Error(ErrorCode::kInternal,
                  "the repacked weights compute something else than the mapped ones; not used");

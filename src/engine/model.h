@@ -19,6 +19,7 @@
 
 #include "base/result.h"
 #include "engine/engine.h"
+#include "engine/load_guard.h"
 #include "gguf/header.h"
 
 struct llama_model;
@@ -75,6 +76,7 @@ class Weights {
  public:
   struct Options {
     std::string path = {};
+    std::vector<std::string> other_parts = {};  // of a model in several files
     std::string architecture = {};
     // Length of the file's token array: load without vocabulary. The file's own vocab_size may
     // differ and is then refused by the library. Empty: a plain load, vocabulary included.
@@ -86,7 +88,8 @@ class Weights {
 
   // kInterrupted when `stop` is requested meanwhile (looked at between tensors). With mapping, a
   // library without rouse's edits asks the kernel for the whole file at once and waits for it; with
-  // them, nothing but the header is read.
+  // them, nothing but the header is read. Weights that are copied out of the mapping (repacked, for
+  // a device) are read from it: kCorrupt where that fails.
   static Result<std::unique_ptr<Weights>> Load(const Options& options, std::stop_token stop);
 
   const std::string& path() const { return path_; }
@@ -106,6 +109,12 @@ class Weights {
   // nothing is mapped, or where this build of the library does not show its tensors.
   std::vector<FileMapping> Mappings(const std::vector<gguf::Header>& parts) const;
 
+  // A mapping from which weights were copied is guarded from then on. kCorrupt: a page of it could
+  // not be read since.
+  Status CheckGuard() const { return guard_ == nullptr ? Status() : guard_->Check(); }
+  // Another guard takes over.
+  void EndGuard() { guard_ = nullptr; }
+
   std::optional<int64_t> mapped_bytes() const { return mapped_bytes_; }
   std::optional<int64_t> private_bytes() const { return private_bytes_; }
 
@@ -115,6 +124,7 @@ class Weights {
   explicit Weights(std::shared_ptr<llama_model> model);
 
   std::shared_ptr<llama_model> model_;
+  std::unique_ptr<LoadGuard> guard_;  // gone before what it guards is unmapped
   std::string path_;
   bool plain_ = false;
   std::optional<int64_t> mapped_bytes_;

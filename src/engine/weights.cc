@@ -90,6 +90,19 @@ std::string ShortCount(int64_t count) {
   return text.data();
 }
 
+// The library calls back before it reads a tensor, and when all are there.
+struct Progress {
+  std::stop_token stop;
+  std::unique_ptr<LoadGuard> guard;  // null: nothing is read from a mapping
+};
+
+std::unique_ptr<LoadGuard> GuardFor(const Weights::Options& options) {
+  if (!options.map_file || (!options.repack && options.gpu_layers == 0)) return nullptr;
+  std::vector<std::string> paths = options.other_parts;
+  paths.push_back(options.path);
+  return std::make_unique<LoadGuard>(std::move(paths));
+}
+
 // What this engine can't do with a model, or "".
 std::string Unusable(const llama_model* model) {
   if (!llama_model_has_decoder(model)) return "it has no decoder, so it can't generate text";
@@ -112,10 +125,13 @@ Result<std::unique_ptr<Weights>> Weights::Load(const Options& options, std::stop
     params.n_gpu_layers = options.gpu_layers;
     params.load_mode = options.map_file ? LLAMA_LOAD_MODE_MMAP : LLAMA_LOAD_MODE_NONE;
     params.use_extra_bufts = options.repack;
+    Progress progress = {.stop = stop, .guard = GuardFor(options)};
     params.progress_callback = [](float, void* user) {
-      return !static_cast<const std::stop_token*>(user)->stop_requested();
+      const auto* const one = static_cast<const Progress*>(user);
+      if (one->guard != nullptr) one->guard->Look();
+      return !one->stop.stop_requested();
     };
-    params.progress_callback_user_data = &stop;
+    params.progress_callback_user_data = &progress;
     std::array<llama_model_kv_override, 3> overrides;
     if (options.vocabulary_tokens.has_value()) {
       if (!FillOverrides(options, overrides)) {
@@ -125,6 +141,13 @@ Result<std::unique_ptr<Weights>> Weights::Load(const Options& options, std::stop
     }
     std::shared_ptr<llama_model> model(llama_model_load_from_file(options.path.c_str(), params),
                                        [](llama_model* m) { llama_model_free(m); });
+    if (progress.guard != nullptr) {
+      progress.guard->LookAgain();
+      if (const Status whole = progress.guard->Check(); !whole.ok()) {
+        progress.guard = nullptr;  // before what it guards is unmapped
+        return whole.error();
+      }
+    }
     if (model == nullptr) {
       if (stop.stop_requested()) {
         return Error(ErrorCode::kInterrupted, "loading " + options.path + " was stopped");
@@ -135,6 +158,7 @@ Result<std::unique_ptr<Weights>> Weights::Load(const Options& options, std::stop
       return Error(ErrorCode::kUnsupported, what + reason);
     }
     std::unique_ptr<Weights> weights(new Weights(std::move(model)));
+    weights->guard_ = std::move(progress.guard);
     weights->path_ = options.path;
     weights->plain_ = !options.vocabulary_tokens.has_value();
     if (const std::optional<int64_t> all = log.BufferBytes("model")) {
