@@ -401,6 +401,19 @@ def test_a_second_signal_ends_at_once(api):
         assert api.server.process.wait(5) == 130
 
 
+def test_a_load_that_fails_is_told_to_the_first_chat_and_everywhere_else(start_server):
+    api = Api(start_server("--threads", 1, "--context", 1_000_000_000, "--load", "lazy"))
+    for _ in range(2):
+        status, answer = api("POST", "/v1/chat/completions", chat_body())
+        assert status == 503, answer
+        assert "--context" in answer["error"]["message"]
+        assert answer["error"]["type"] == "unavailable_error"
+    model = api("GET", "/state")[1]["models"][0]
+    assert model["state"] == "failed" and "--context" in model["failure"]
+    assert "cannot load smollm2-135m" in api.server.stderr()
+    assert api("POST", "/models/load", {"model": model["id"], "wait": True})[0] == 503
+
+
 @contextlib.contextmanager
 def frozen_thread(pid: int, name: str):
     """One thread of a process stands still, as in a call into the kernel that takes long."""
