@@ -41,6 +41,7 @@ void LlamaEngine::StartLoad(LoadOptions options) {
   report_.start = MonoNow();
   report_.from = Facts()->tier;
   ForgetReplacedFile();
+  if (!leading_.has_value()) leading_done_ = false;  // where memory was short, it may not be now
   report_.tokenizer_kept = tokenizer_ != nullptr;
   if (Wake()) return;
   if (weights_ == nullptr) {

@@ -141,12 +141,8 @@ Result<std::string> LlamaEngine::SwapIn(std::unique_ptr<Weights> weights,
   PublishContext();
   std::string told = "repacked " + FormatBytes(weights_->private_bytes().value_or(0));
   if (!held.empty()) {
-    const Result<bool> complete = context_->Decode(held, stop);
-    if (!complete.ok()) {
-      context_->Clear();
-      return complete.error();
-    }
-    told += *complete ? ", and computed the prefix again" : "";
+    ASSIGN_OR_RETURN(const bool complete, context_->Decode(held, stop));
+    told += complete ? ", and computed the prefix again" : "";
     Publish([&](EngineFacts& facts) { facts.prefix_tokens = std::ssize(context_->held()); });
   }
   EnterTier(Tier::kReady);

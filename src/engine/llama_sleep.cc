@@ -127,7 +127,7 @@ Result<std::string> LlamaEngine::LockLeading(const std::stop_token& stop) {
       options_.keep_leading_bytes > 0
           ? std::min(options_.keep_leading_bytes, file_->bytes)
           : static_cast<int64_t>(options_.keep_leading_ratio * static_cast<double>(file_->bytes));
-  leading_done_ = true;  // unless it is stopped, once is enough
+  leading_done_ = true;  // unless it is stopped, once a load is enough
   if (!leading_.has_value()) {
     const std::optional<int64_t> available = AvailableMemoryBytes(options_.system_root);
     if (available.has_value() && bytes > *available) {

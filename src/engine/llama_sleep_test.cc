@@ -232,6 +232,33 @@ TEST_F(LlamaSleepTest, LocksTheLeadingPartWhenNobodyWaitsAndKeepsItOverAnUnload)
   EXPECT_EQ(engine->Facts()->locked_bytes, facts->locked_bytes);
 }
 
+TEST_F(LlamaSleepTest, LocksTheLeadingPartAfterALaterLoadWhereMemoryWasShort) {
+  ROUSE_NEED_MODEL(path);
+  EngineOptions options;
+  options.keep_leading_bytes = 100 << 20;
+  options.context_tokens = 512;
+  options.system_root = testing::TempDir() + "rouse-leading-root-" + std::to_string(getpid());
+  std::filesystem::create_directories(options.system_root + "/proc");
+  const auto set_available = [&](int64_t mebibytes) {
+    std::ofstream(options.system_root + "/proc/meminfo")
+        << "MemAvailable: " << mebibytes * 1024 << " kB\n";
+  };
+  set_available(80);
+  const auto engine = Make(options);
+  Load(*engine);
+  const Result<std::string> refused = engine->Improve({});
+  ASSERT_FALSE(refused.ok());
+  EXPECT_EQ(refused.error().code(), ErrorCode::kExhausted);
+  EXPECT_THAT(engine->Facts()->locked_problem, HasSubstr("--keep-leading"));
+  set_available(1000);
+  EXPECT_EQ(engine->Improve({}).value(), "") << "once a load";
+  engine->Unload();
+  Load(*engine);
+  EXPECT_THAT(engine->Improve({}).value(), HasSubstr("locked"));
+  EXPECT_THAT(engine->Facts()->locked_problem, testing::Not(HasSubstr("--keep-leading")));
+  std::filesystem::remove_all(options.system_root);
+}
+
 TEST_F(LlamaSleepTest, RendersAndTokenizesWhileTheWeightsCome) {
   ROUSE_NEED_MODEL(path);
   const auto engine = Make();
