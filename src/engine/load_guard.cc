@@ -3,9 +3,7 @@
 #include <sys/stat.h>
 
 #include <algorithm>
-#include <array>
-#include <cinttypes>
-#include <cstdio>
+#include <charconv>
 #include <filesystem>
 #include <utility>
 
@@ -25,19 +23,37 @@ struct MapsLine {
   std::string_view path;
 };
 
+// The next field, up to `end`; takes it and what separates it away.
+std::string_view TakeField(std::string_view& line, char end) {
+  const size_t length = std::min(line.find(end), line.size());
+  const std::string_view field = line.substr(0, length);
+  line.remove_prefix(length);
+  line.remove_prefix(std::min(line.find_first_not_of(end), line.size()));
+  return field;
+}
+
+std::optional<uint64_t> ParseHex(std::string_view text) {
+  uint64_t value = 0;
+  const char* const end = text.data() + text.size();
+  const auto [rest, status] = std::from_chars(text.data(), end, value, 16);
+  if (status != std::errc() || rest != end) return std::nullopt;
+  return value;
+}
+
 // Empty: of no file, or not mapped as the runtime maps.
 std::optional<MapsLine> ParseLine(std::string_view line) {
-  const std::string text(line);
-  std::array<char, 5> rights{};
-  MapsLine parsed;
-  int path_at = 0;
-  const int fields = std::sscanf(
-      text.c_str(), "%" SCNx64 "-%" SCNx64 " %4s %" SCNx64 " %*x:%*x %" SCNu64 " %n", &parsed.begin,
-      &parsed.end, rights.data(), &parsed.offset, &parsed.inode, &path_at);
-  if (fields != 5 || path_at <= 0 || parsed.inode == 0) return std::nullopt;
-  if (std::string_view(rights.data()) != "r--s") return std::nullopt;
-  parsed.path = line.substr(static_cast<size_t>(path_at));
-  return parsed;
+  const std::optional<uint64_t> begin = ParseHex(TakeField(line, '-'));
+  const std::optional<uint64_t> end = ParseHex(TakeField(line, ' '));
+  const std::string_view rights = TakeField(line, ' ');
+  const std::optional<uint64_t> offset = ParseHex(TakeField(line, ' '));
+  TakeField(line, ' ');  // the device
+  const std::optional<int64_t> inode = ParseInt64(TakeField(line, ' '));
+  if (!begin || !end || !offset || !inode || *inode == 0 || rights != "r--s") return std::nullopt;
+  return MapsLine{.begin = *begin,
+                  .end = *end,
+                  .offset = static_cast<int64_t>(*offset),
+                  .inode = static_cast<uint64_t>(*inode),
+                  .path = line};
 }
 
 // By inode, or by path where the file system shows another inode here (overlays, btrfs).
@@ -67,8 +83,10 @@ std::vector<FileMapping> MappingsOfFiles(const std::vector<std::string>& paths) 
       return one.inode == parsed->inode || one.resolved == parsed->path;
     });
     if (file == files.end()) continue;
+    // NOLINTNEXTLINE(performance-no-int-to-ptr): the kernel tells addresses as numbers
+    const auto* const address = reinterpret_cast<const std::byte*>(parsed->begin);
     mappings.push_back({.path = file->path,
-                        .address = reinterpret_cast<const std::byte*>(parsed->begin),
+                        .address = address,
                         .file_offset = parsed->offset,
                         .bytes = static_cast<int64_t>(parsed->end - parsed->begin)});
   }

@@ -125,7 +125,7 @@ Result<std::unique_ptr<Weights>> Weights::Load(const Options& options, std::stop
     params.n_gpu_layers = options.gpu_layers;
     params.load_mode = options.map_file ? LLAMA_LOAD_MODE_MMAP : LLAMA_LOAD_MODE_NONE;
     params.use_extra_bufts = options.repack;
-    Progress progress = {.stop = stop, .guard = GuardFor(options)};
+    Progress progress = {.stop = std::move(stop), .guard = GuardFor(options)};
     params.progress_callback = [](float, void* user) {
       const auto* const one = static_cast<const Progress*>(user);
       if (one->guard != nullptr) one->guard->Look();
@@ -149,7 +149,7 @@ Result<std::unique_ptr<Weights>> Weights::Load(const Options& options, std::stop
       }
     }
     if (model == nullptr) {
-      if (stop.stop_requested()) {
+      if (progress.stop.stop_requested()) {
         return Error(ErrorCode::kInterrupted, "loading " + options.path + " was stopped");
       }
       return LoadError(what, log.Reason("no reason given"));

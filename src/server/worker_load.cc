@@ -88,7 +88,7 @@ bool Worker::MayLoadAgain() {
 
 std::optional<Status> Worker::EndLoad() {
   CHECK(loading_);
-  const Status status = TakeLoad();
+  Status status = TakeLoad();
   if (!status.ok()) {
     if (MayLoadAgain()) {
       log_(LogLevel::kNotice,
