@@ -1,5 +1,4 @@
-"""Fixtures of tests/e2e and tests/issues: they run the built binary as a user would, never its
-libraries.
+"""Fixtures of tests/e2e: they run the built binary as a user would, never its libraries.
 
 ROUSE_BINARY (default build/release/rouse), ROUSE_MODEL (default: the one in the user's cache) and
 ROUSE_LLAMA_SERVER are set by ./dev test. Each test has its own results database (ROUSE_DB) and its
@@ -10,6 +9,7 @@ import contextlib
 import dataclasses
 import json
 import os
+import random
 import signal
 import socket
 import subprocess
@@ -148,12 +148,31 @@ def run_rouse(rouse: Path, environment: dict[str, str]):
     return run
 
 
+def reserve_port(stack: contextlib.ExitStack) -> int:
+    """A port of 127.0.0.1 that nobody listens on, until the stack is closed. It lies below those
+    that the kernel gives away by itself (to --port 0, to the near end of a connection), and no
+    other test takes it: a socket of this process has its number as its name."""
+    kernels = int(Path("/proc/sys/net/ipv4/ip_local_port_range").read_text().split()[0])
+    first = max(kernels, 20000) - 10000
+    for port in random.sample(range(first, first + 10000), 200):
+        mark = stack.enter_context(socket.socket(socket.AF_UNIX))
+        with contextlib.suppress(OSError), socket.socket() as probe:
+            mark.bind(f"\0rouse-test-port-{port}")
+            probe.bind(("127.0.0.1", port))
+            return port
+    pytest.fail("none of 200 ports is free")
+
+
+@pytest.fixture(scope="session")
+def free_ports() -> Iterator:
+    """free_ports() -> a further port, this session's. Prefer `--port 0` where that is possible."""
+    with contextlib.ExitStack() as stack:
+        yield lambda: reserve_port(stack)
+
+
 @pytest.fixture
-def free_port() -> int:
-    """A port of 127.0.0.1 that nobody listens on now. Prefer `--port 0` where that is possible."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
+def free_port(free_ports) -> int:
+    return free_ports()
 
 
 def read_ready_line(process: subprocess.Popen, log: Path, timeout_s: float) -> dict:

@@ -209,22 +209,23 @@ def runner_count(port: int) -> int:
 
 
 @pytest.fixture
-def llama_swap(llama_server, model, tmp_path, free_port):
+def llama_swap(llama_server, model, tmp_path, free_ports):
     program = os.environ.get("ROUSE_LLAMA_SWAP") or shutil.which("llama-swap")
     if not program:
         pytest.skip("llama-swap: not on PATH, and ROUSE_LLAMA_SWAP is not set; its module is not "
                     "on the public Go proxy, so ./dev cannot build it")
+    port = free_ports()
     config = tmp_path / "swap.yaml"
     config.write_text(f"""
-startPort: {free_port + 1000 if free_port < 60000 else free_port - 1000}
+startPort: {free_ports()}
 models:
   smol:
     cmd: {llama_server} -m {model} --port ${{PORT}} -c 1024 -np 1 --fit off --no-warmup --no-ui
 """)
-    command = [program, "--config", config, "--listen", f"127.0.0.1:{free_port}"]
-    with running(command, free_port, tmp_path / "swap.log",
+    command = [program, "--config", config, "--listen", f"127.0.0.1:{port}"]
+    with running(command, port, tmp_path / "swap.log",
                  {**os.environ, "HOME": str(tmp_path)}):
-        yield f"http://127.0.0.1:{free_port}"
+        yield f"http://127.0.0.1:{port}"
 
 
 @pytest.mark.timeout(300)

@@ -9,10 +9,10 @@ Each is started here on a free port. One that ./dev could not set up is skipped 
 import http.client
 import json
 import os
-import socket
 import subprocess
 import threading
 import time
+import urllib.request
 from pathlib import Path
 
 import pytest
@@ -101,10 +101,8 @@ class Peer:
 
 
 @pytest.fixture(scope="module", params=SERVERS)
-def peer(request, model, tmp_path_factory):
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
+def peer(request, model, tmp_path_factory, free_ports):
+    port = free_ports()
     command, more = command_of(request.param, model, port)
     log = tmp_path_factory.mktemp("peer") / "server.log"
     with open(log, "wb") as stream:
@@ -173,6 +171,13 @@ def test_a_refused_request_is_an_outcome_with_the_servers_words(run_rouse, peer)
     assert attempt["ttft_ns"] is None
 
 
+def decoded(port: int) -> int:
+    """How many tokens llama-server has made of the answer that it is at."""
+    with urllib.request.urlopen(f"http://127.0.0.1:{port}/slots", timeout=20) as answer:
+        [slot] = json.load(answer)
+    return slot["next_token"][0]["n_decoded"] if slot["is_processing"] else 0
+
+
 def test_a_real_server_that_dies_in_the_middle_is_truncated(run_rouse, model, free_port, tmp_path):
     command, more = command_of("llama-server", model, free_port)
     with open(tmp_path / "log", "wb") as stream:
@@ -190,7 +195,8 @@ def test_a_real_server_that_dies_in_the_middle_is_truncated(run_rouse, model, fr
 
         thread = threading.Thread(target=probe)
         thread.start()
-        time.sleep(0.7)  # 900 tokens take seconds
+        while decoded(free_port) < 20 and time.monotonic() < deadline:
+            time.sleep(0.01)  # 900 tokens take seconds
         process.kill()
         thread.join(60)
         attempt = found["answer"].json()
