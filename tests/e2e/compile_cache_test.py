@@ -74,11 +74,9 @@ def test_an_emptied_cache_is_compiled_anew_and_a_kept_one_is_not(measured):
     for attempt in kept:
         assert attempt["state_at_send"]["compile_cache"]["value"] == "kept"
         assert bytes_told(attempt, "state_at_send") == bytes_told(attempt, "state_after")
-    # The difference is what the compiler took, which the server itself has measured.
-    fastest_empty = min(each["ttft_ns"] for each in empty)
-    slowest_kept = max(each["ttft_ns"] for each in kept)
-    assert fastest_empty > slowest_kept
-    assert fastest_empty > min(compilations)
+    # What the compiler took, by the server's own clock, is in the TTFT.
+    for attempt, compiled_ns in zip(empty, compilations[1:]):
+        assert attempt["ttft_ns"] > compiled_ns
     # The compiler is a child of the server: its work is in the counters of the tree.
     assert min(each["counters"]["target_user_cpu_ns"] for each in empty) > \
         max(each["counters"]["target_user_cpu_ns"] for each in kept)

@@ -1,5 +1,6 @@
 """rouse explain: an attempt, a run and a server, as text and as JSON."""
 import json
+import time
 from pathlib import Path
 
 import pytest
@@ -43,7 +44,9 @@ def test_text_fits_80_columns(run_rouse, example_run):
 
 
 def test_a_server_is_explained_without_a_request(run_rouse, server):
-    before = run_rouse("state", server.url, "--json").json()["server"]
+    until = time.monotonic() + 60
+    while not (before := run_rouse("state", server.url, "--json").json()["server"])["models"]:
+        assert time.monotonic() < until, "it never tells of its model"
     finished = run_rouse("explain", server.url, "--json")
     assert finished.status == 0, finished.stderr
     found = finished.json()

@@ -482,12 +482,14 @@ idle = "3s"
     assert any(when > sent - 0.001 for when in server.seen)  # the request
 
 
-def cpu_ns(pid: int) -> int:
-    total = 0
-    for task in Path(f"/proc/{pid}/task").iterdir():
-        with contextlib.suppress(OSError):
-            total += int((task / "schedstat").read_text().split()[0])
-    return total
+def waits_for_requests(pid: int) -> int:
+    """How often the server's thread that takes requests has gone to sleep: once or more for each of
+    them, however small it was and however busy the machine is."""
+    [name] = [task for task in Path(f"/proc/{pid}/task").iterdir()
+              if (task / "comm").read_text() == "rouse-io\n"]
+    [line] = [line for line in (name / "status").read_text().splitlines()
+              if line.startswith("voluntary_ctxt_switches:")]
+    return int(line.split()[1])
 
 
 @pytest.mark.timeout(120)
@@ -512,17 +514,16 @@ def test_while_idling_the_built_in_server_and_its_file_are_left_alone(rouse, env
                     if b"\0serve\0" in Path(f"/proc/{each}/cmdline").read_bytes():
                         pid = each
         else:
-            with contextlib.suppress(OSError):
-                samples.append((time.time(), cpu_ns(pid)))
+            with contextlib.suppress(OSError, ValueError):  # no such thread yet, or no more
+                samples.append((time.time(), waits_for_requests(pid)))
         time.sleep(0.05)
     assert tool.wait(20) == 0
     attempt = [each for each in json.loads(output[0])["attempts"]
                if each.get("block") is not None][0]
     sent = attempt["started_wall_ns"] / 1e9
-    idle = [used for when, used in samples if sent - 3.8 <= when <= sent - 0.2]
-    assert len(idle) > 20
-    # Timers of its own threads; an answer to anything would be some ms at least.
-    assert idle[-1] - idle[0] < 5_000_000, idle[-1] - idle[0]
+    idle = [(when, waits) for when, waits in samples if sent - 3.8 <= when <= sent - 0.05]
+    assert idle and idle[-1][0] - idle[0][0] > 1, "it was not looked at for long enough"
+    assert idle[-1][1] == idle[0][1], idle
     before, after = attempt["state_before"]["page_cache"], attempt["state_at_send"]["page_cache"]
     # Whoever reads the file brings pages in; one that the kernel moves right then may be missing.
     assert before["value"] - 0.001 < after["value"] <= before["value"]
@@ -546,11 +547,10 @@ def test_doctor_has_a_matrix_for_each_kind_of_target_and_sends_nothing(run_rouse
 
 
 def test_a_target_is_named_by_kind_and_url(run_rouse, free_port):
-    answer = run_rouse("measure", "--target", f"ollama:http://127.0.0.1:{free_port}", "--only",
-                       "warm,model unloaded", "--dry-run")
-    if answer.status == 2:  # --only is repeated, not a list
-        answer = run_rouse("measure", "--target", f"ollama:http://127.0.0.1:{free_port}", "--only",
-                           "warm", "--only", "model unloaded", "--dry-run")
+    target = ("measure", "--target", f"ollama:http://127.0.0.1:{free_port}", "--dry-run")
+    listed = run_rouse(*target, "--only", "warm,model unloaded")
+    assert listed.status == 2 and "it has warm, prefix hit, model unloaded" in listed.stderr
+    answer = run_rouse(*target, "--only", "warm", "--only", "model unloaded")
     assert answer.status == 0, answer.stderr
     assert "GET /api/ps" in answer.stdout
     refused = run_rouse("measure", "--target", "olama:http://127.0.0.1:1", "--dry-run")

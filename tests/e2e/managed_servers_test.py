@@ -177,20 +177,25 @@ def test_ollama_is_not_unloaded_before_its_runner_is_gone(measure, ollama, tmp_p
                     f'kind = "ollama"\nurl = "{url}"\nmodel = "smol"\nmodel_file = "{file}"\n'
                     '[[condition]]\nname = "unloaded"\nstate = { model = "unloaded" }\n'
                     'idle = "2s"\n')
-    runners = []
+    seen = []  # when a count began and ended, and what it was
     tool = subprocess.Popen([str(rouse), "measure", str(plan), "--json", "--db",
                              str(tmp_path / "u.sqlite")], stdin=subprocess.DEVNULL, text=True,
                             stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, env=environment)
     port = int(url.rsplit(":", 1)[1])
     while tool.poll() is None:
-        runners.append(runner_count(port))
+        began = time.time()
+        count = runner_count(port)
+        seen.append((began, time.time(), count))
         time.sleep(0.1)
     attempts = json.loads(tool.stdout.read())["attempts"]
     tool.stdout.close()
     assert all(each["outcome"] == "ok" for each in attempts), attempts
-    # An idle time without a runner, then one that the request started.
-    text = "".join(str(min(count, 1)) for count in runners)
-    assert "0" * 10 in text and text.rstrip("0").endswith("1"), text
+    # No runner in an idle time; each request starts one, which is there until the next.
+    sent = [each["started_wall_ns"] / 1e9 for each in attempts]
+    for when in sent:
+        idle = [count for began, ended, count in seen if when - 1.9 < began and ended < when]
+        assert idle and not any(idle), (when, seen)
+    assert any(count for began, _, count in seen if sent[0] < began), seen
 
 
 def runner_count(port: int) -> int:

@@ -469,7 +469,6 @@ def test_a_server_that_never_listens_ends_at_the_plans_timeout(run_rouse, fake_s
     answer = run_rouse("measure", plan, timeout=60, env={"ROUSE_TEST_MARKER": "never"})
     assert answer.status == 3
     assert "did not accept a connection in time" in answer.stderr
-    assert answer.seconds < 30
     assert not servers_of("never")
 
 

@@ -59,7 +59,6 @@ def test_the_server_refuses_a_faulty_file_in_one_sentence(run_rouse, tmp_path, f
     path.write_bytes(raw)
     answer = run_rouse("serve", "--model", path, "--port", 0, timeout=20)
     expect_one_sentence(answer, path, words)
-    assert answer.seconds < 5
 
 
 def test_a_missing_file_a_directory_and_a_fifo(run_rouse, tmp_path):

@@ -25,8 +25,9 @@ def delta(content=None, finish=None, **more) -> str:
 
 
 DONE = "data: [DONE]\n\n"
-OK_STREAM = [HEAD + chunk(delta(role="assistant")), 0.06, chunk(delta("Blue")), 0.03,
-             chunk(delta(".")), 0.02,
+# Gaps that a client which waits for a core sees as gaps.
+OK_STREAM = [HEAD + chunk(delta(role="assistant")), 0.5, chunk(delta("Blue")), 0.5,
+             chunk(delta(".")), 0.5,
              chunk(delta(finish="stop") + 'data: {"choices":[],"usage":{"prompt_tokens":9,'
                    '"completion_tokens":2,"prompt_tokens_details":{"cached_tokens":4}}}\n\n'
                    + DONE) + LAST]
@@ -101,8 +102,8 @@ def test_a_good_answer_gives_an_attempt_with_marks_in_order(run_rouse, scripted)
              "first_event", "first_token", "first_content", "last_token", "end"]
     assert [marks[name] for name in names] == sorted(marks[name] for name in names)
     assert marks["send_start"] == 0
-    assert attempt["ttft_ns"] == marks["first_token"] >= 60_000_000
-    assert marks["first_event"] < 60_000_000 or marks["first_token"] > marks["first_event"]
+    assert attempt["ttft_ns"] == marks["first_token"] >= 500_000_000
+    assert marks["first_token"] > marks["first_event"]
     assert attempt["ttfc_ns"] == marks["first_content"]
     assert attempt["first_token_channel"] == "content"
     assert attempt["tokens"] == {"prompt": 9, "cached": 4, "completion": 2, "first_chunk": 1}

@@ -32,7 +32,7 @@ def serve(start_server, *arguments) -> Api:
 
 
 def entry_of(api: Api) -> dict:
-    return api("GET", "/state")[1]["models"][0]
+    return api.models()[0]
 
 
 def wait_for_state(api: Api, state: str) -> dict:
@@ -107,13 +107,15 @@ def test_refused_requests_leave_a_sleeping_model_asleep(start_server, run_rouse,
 
 
 def test_the_server_sleeps_and_unloads_by_itself_and_tells_honest_estimates(start_server):
-    api = serve(start_server, "--sleep-after", "300ms", "--unload-after", "1s")
+    api = serve(start_server, "--sleep-after", "300ms", "--unload-after", "1h")
     assert text_of(api.chat())
     wait_for_state(api, "asleep")
     assert text_of(api.chat())
     asleep = wait_for_state(api, "asleep")
     # A start from here was measured once: that is the estimate.
     assert asleep["eta_first_token_ns"] == asleep["tiers"]["asleep"]["first_token_ns"]
+    api = serve(start_server, "--sleep-after", "300ms", "--unload-after", "1s")
+    assert text_of(api.chat())
     unloaded = wait_for_state(api, "unloaded")
     assert unloaded["eta_first_token_ns"] is None
     assert "no load from a state like this" in unloaded["null_reasons"]["eta_first_token_ns"]
