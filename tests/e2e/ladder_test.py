@@ -483,8 +483,8 @@ idle = "3s"
 
 
 def waits_for_requests(pid: int) -> int:
-    """How often the server's thread that takes requests has gone to sleep: once or more for each of
-    them, however small it was and however busy the machine is."""
+    """How often the server's thread that takes requests has gone to sleep: up to three times for
+    each of them, however small it was and however busy the machine is."""
     [name] = [task for task in Path(f"/proc/{pid}/task").iterdir()
               if (task / "comm").read_text() == "rouse-io\n"]
     [line] = [line for line in (name / "status").read_text().splitlines()
@@ -523,7 +523,8 @@ def test_while_idling_the_built_in_server_and_its_file_are_left_alone(rouse, env
     sent = attempt["started_wall_ns"] / 1e9
     idle = [(when, waits) for when, waits in samples if sent - 3.8 <= when <= sent - 0.05]
     assert idle and idle[-1][0] - idle[0][0] > 1, "it was not looked at for long enough"
-    assert idle[-1][1] == idle[0][1], idle
+    # A timer of the answer before may run out once; who asks wakes it again and again.
+    assert idle[-1][1] - idle[0][1] <= 1, idle
     before, after = attempt["state_before"]["page_cache"], attempt["state_at_send"]["page_cache"]
     # Whoever reads the file brings pages in; one that the kernel moves right then may be missing.
     assert before["value"] - 0.001 < after["value"] <= before["value"]
