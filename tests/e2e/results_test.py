@@ -248,7 +248,7 @@ def test_list_follows_what_others_store(rouse, environment, import_lines):
             assert json.loads(follower.stdout.readline())["name"] == "second"
         finally:
             follower.terminate()
-        assert follower.wait(10) == 130
+        assert follower.wait(20) == 130
 
 
 def test_a_database_that_is_none_is_refused_and_left_alone(run_rouse, import_lines, tmp_path,
@@ -322,4 +322,4 @@ def test_a_reader_sees_whole_runs_while_another_writes(rouse, environment, impor
         while writer.poll() is None and time.monotonic() < deadline:
             runs = run_rouse("list", "--json").json()["runs"]
             assert [run["attempts"] for run in runs] in ([1], [1, 20_000])
-        assert writer.wait(10) == 0
+        assert writer.wait(20) == 0

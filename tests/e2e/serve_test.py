@@ -382,15 +382,20 @@ def test_a_wrong_flag_is_named_and_nothing_listens(run_rouse, arguments, word):
     assert answer.stdout == ""
 
 
+def wait_until_refused(port: int) -> None:
+    """Until nobody listens there any more; the test's time is the limit."""
+    with pytest.raises(ConnectionRefusedError):
+        while True:
+            socket.create_connection(("127.0.0.1", port), timeout=WAIT_S).close()
+            time.sleep(0.005)
+
+
 def test_sigterm_finishes_what_runs_and_ends_with_0(api):
     with api.response("POST", "/v1/chat/completions",
                       chat_body(stream=True, max_tokens=200, ignore_eos=True)) as response:
         first = response.read1(100)
         api.server.process.send_signal(signal.SIGTERM)
-        with pytest.raises(ConnectionRefusedError):
-            while True:  # until it does not listen any more; the test's time is the limit
-                socket.create_connection(("127.0.0.1", api.server.port), timeout=WAIT_S).close()
-                time.sleep(0.005)
+        wait_until_refused(api.server.port)
         with socket.socket(fileno=os.dup(response.fileno())) as connection, \
                 contextlib.suppress(BlockingIOError):
             waiting = connection.recv(1 << 20, socket.MSG_PEEK | socket.MSG_DONTWAIT)
@@ -406,10 +411,12 @@ def test_a_second_signal_ends_at_once(api):
                       chat_body(stream=True, max_tokens=480, ignore_eos=True)) as response:
         response.read1(100)
         api.server.process.send_signal(signal.SIGTERM)
-        time.sleep(0.2)
+        wait_until_refused(api.server.port)
         assert api.server.process.poll() is None
         api.server.process.send_signal(signal.SIGTERM)
-        assert api.server.process.wait(5) == 130
+        assert api.server.process.wait(20) == 130
+        with contextlib.suppress(http.client.IncompleteRead, ConnectionError):
+            assert b"[DONE]" not in response.read()
 
 
 def test_a_load_that_fails_is_told_to_the_first_chat_and_everywhere_else(start_server):
