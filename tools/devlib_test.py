@@ -2,6 +2,7 @@
 import io
 import json
 import os
+import signal
 import subprocess
 import sys
 import tarfile
@@ -15,7 +16,7 @@ ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT / "tools"))
 
 from devlib import (  # noqa: E402
-    build, checks, debian, engine, fetch, fuzz, lint, main, ollama, paths, peers, report)
+    build, checks, children, debian, engine, fetch, fuzz, lint, main, ollama, paths, peers, report)
 
 
 @pytest.fixture(autouse=True)
@@ -229,7 +230,8 @@ def test_the_command_line(words, status, said):
 def test_clean_removes_the_cache_that_dev_made_and_keeps_models_of_the_user(tmp_path, capsys):
     cache = paths.cache_dir()
     pinned = paths.pins()["model"]["file"]
-    for name in (f"models/{pinned}", "models/mine.gguf", "engine/x", "lint/y"):
+    for name in (f"models/{pinned}", "models/mine.gguf", "engine/x", "lint/y",
+                 "sha256/0123"):
         (cache / name).parent.mkdir(parents=True, exist_ok=True)
         (cache / name).write_text("x")
     assert main.main(["clean"]) == 0
@@ -238,6 +240,126 @@ def test_clean_removes_the_cache_that_dev_made_and_keeps_models_of_the_user(tmp_
     assert [str(path.relative_to(cache)) for path in cache.rglob("*") if path.is_file()] == [
         "models/mine.gguf"]
     assert "removing" in capsys.readouterr().out
+
+
+def test_scratch_of_a_killed_run_is_dropped_a_day_later(tmp_path):
+    gone = subprocess.Popen(["true"])
+    gone.wait()
+    folder = paths.cache_dir() / "tmp"
+    for name in (f"old-{gone.pid}", f"new-{gone.pid}", f"alive-{os.getpid()}", "no-number"):
+        (folder / name / "inside").mkdir(parents=True)
+        if not name.startswith("new"):
+            os.utime(folder / name, (1, 1))
+    assert main.main(["clean"]) == 0
+    assert {path.name for path in folder.iterdir()} == {
+        f"new-{gone.pid}", f"alive-{os.getpid()}", "no-number"}
+
+
+# Takes half a second to unwind, says so in more words than a pipe holds, and has a child that
+# heeds nothing.
+UNWINDS = """
+import os, subprocess, sys, time
+child = subprocess.Popen([sys.executable, "-c", "import signal, time\\n"
+    "signal.signal(signal.SIGINT, signal.SIG_IGN); signal.signal(signal.SIGTERM, signal.SIG_IGN)\\n"
+    "print(flush=True); time.sleep(600)"], stdout=subprocess.PIPE)
+child.stdout.readline()
+try:
+    open("begun.new", "w").write(str(child.pid))
+    os.rename("begun.new", "begun")
+    time.sleep(600)
+finally:
+    time.sleep(0.5)
+    print("x" * 200_000)
+    open("unwound", "w").write("")
+"""
+
+# As ./dev does, with a step or a benchmark that runs UNWINDS in the folder.
+DEV = """
+import sys
+sys.path.insert(0, sys.argv[1])
+from pathlib import Path
+from devlib import checks, main, paths, report, venv
+paths.LOGS = Path("logs").absolute()
+paths.ROOT = Path.cwd()
+venv.ensure = lambda step, group: None
+venv.program = lambda directory, name: sys.executable
+def command(words):
+    if words == ["step"]:
+        report.Report(1).step("tests", lambda step: report.run_logged(
+            step, [sys.executable, "bench/unwinds.py"], "tests"))
+    return checks.run_benchmark(None, ["unwinds"], "", "", {})
+checks.test_env = lambda *unused: {}
+main.COMMANDS["do"] = command
+sys.exit(main.main(["do", *sys.argv[2:]]))
+"""
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+@pytest.mark.parametrize("what", ["step", "benchmark"])
+def test_a_signal_for_dev_alone_lets_its_child_unwind_and_leaves_nothing(tmp_path, what, number):
+    (tmp_path / "bench").mkdir()
+    (tmp_path / "bench" / "unwinds.py").write_text(UNWINDS)
+    dev = subprocess.Popen([sys.executable, "-c", DEV, str(ROOT / "tools"), what], cwd=tmp_path,
+                           stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+    try:
+        deadline = time.monotonic() + 30
+        while not (tmp_path / "begun").exists():
+            assert dev.poll() is None and time.monotonic() < deadline
+            time.sleep(0.01)
+        grandchild = int((tmp_path / "begun").read_text())
+        dev.send_signal(number)
+        _, errors = dev.communicate(timeout=15)
+    finally:
+        dev.kill()
+        dev.wait()
+    assert dev.returncode == 130, errors
+    assert "dev: interrupted" in errors
+    assert (tmp_path / "unwound").exists()
+    deadline = time.monotonic() + 10
+    while running(grandchild):
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+    if what == "step":
+        assert "x" * 200_000 in (tmp_path / "logs" / "tests.log").read_text()
+
+
+def running(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except OSError:
+        return False
+
+
+def test_what_does_not_unwind_is_killed_in_the_end():
+    stubborn = ("import signal, time\n"
+                "signal.signal(signal.SIGINT, signal.SIG_IGN)\n"
+                "signal.signal(signal.SIGTERM, signal.SIG_IGN)\n"
+                "print(flush=True)\ntime.sleep(600)")
+    process = children.start([sys.executable, "-c", stubborn], stdout=subprocess.PIPE)
+    process.stdout.readline()
+    before = children.TERM_S
+    children.TERM_S = 0.2
+    try:
+        children.end(process, 0.2)
+    finally:
+        children.TERM_S = before
+    process.stdout.close()
+    assert process.returncode == -signal.SIGKILL and process not in children.living
+
+
+def test_fuzzing_ends_its_entries_when_interrupted(monkeypatch):
+    entries = [fuzz_entry(name, "echo $$ > $0.pid; exec sleep 600") for name in ("a", "b")]
+    monkeypatch.setattr(fuzz.engine, "jobs", lambda: 2)
+
+    def interrupted(_futures):
+        while not all(Path(f"{entry}.pid").exists() for entry in entries):
+            time.sleep(0.01)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(fuzz.concurrent.futures, "as_completed", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        report.Report(1).step("fuzzing", lambda step: fuzz.run(step, entries, 600))
+    assert not children.living
 
 
 def test_arguments_are_stored_as_json():

@@ -1,14 +1,14 @@
 """The checks and tests of ./dev check and ./dev test. All of them run, also after one has failed,
 so that one run tells everything; only a failed build ends it at once."""
 import os
-import subprocess
 import sys
 from pathlib import Path
 
-from devlib import build, engine, fuzz, lint, paths, venv, web
+from devlib import build, children, engine, fuzz, lint, paths, venv, web
 from devlib.report import Report, StepFailed, log_path, run_logged
 
 CXX_FOLDERS = ("src", "tests", "bench")
+BENCHMARK_PATIENCE_S = 30  # it ends servers and loads, and removes its files
 
 
 def cxx_files() -> list[Path]:
@@ -139,6 +139,11 @@ def run_benchmark(configuration, words, model, peer, others) -> int:
             raise StepFailed(f"{program} was not built; bench/CMakeLists.txt lists the benchmarks")
         command = [str(program), *rest]
     env = {**os.environ, **test_env(configuration, model, peer), **others}
-    return subprocess.run(command, env=env, check=False).returncode
+    process = children.start(command, env=env, cwd=paths.ROOT)
+    try:
+        return children.wait(process)
+    except KeyboardInterrupt:
+        children.end(process, BENCHMARK_PATIENCE_S)
+        raise
 
 

@@ -35,14 +35,6 @@ def download(step, pin: dict, directory: Path) -> Path:
     return archives[0]
 
 
-def scratch(name: str) -> Path:
-    """A new directory on the cache's file system, so that a rename out of it is atomic."""
-    directory = paths.cache_dir() / "tmp" / f"{name}-{os.getpid()}"
-    paths.remove(directory)
-    directory.mkdir(parents=True)
-    return directory
-
-
 def extract_tree(archive: Path, member: str, target: Path) -> None:
     """The subtree TOP/member of a tar archive, regular files and directories only: nothing in an
     archive may write outside of `target`. The sdist packs parts of a .git too, which would be
@@ -74,7 +66,7 @@ def engine_source(step) -> Path:
         if target.exists():
             return target
         step.begin(f"{pin['name']} {pin['version']}, {pin['archive_bytes'] // 1_000_000} MB")
-        work = scratch("engine-source")
+        work = paths.scratch("engine-source")
         try:
             archive = download(step, pin, work)
             tree = work / "tree"
@@ -98,7 +90,7 @@ def edited_engine_source(step) -> Path:
     with paths.locked("engine-source", step):
         if target.exists():
             return target
-        work = scratch("engine-edits")
+        work = paths.scratch("engine-edits")
         try:
             edits.make_tree(source, work / "tree")
             os.rename(work / "tree", target)
@@ -125,7 +117,7 @@ def model(step) -> Path:
             mark_checked(target, pin)
             step.note(told)
             return target
-        work = scratch("model")
+        work = paths.scratch("model")
         try:
             wheel = download(step, pin, work)
             with zipfile.ZipFile(wheel) as archive:

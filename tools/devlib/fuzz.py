@@ -7,7 +7,7 @@ import re
 import subprocess
 from pathlib import Path
 
-from devlib import engine, paths
+from devlib import children, engine, paths
 from devlib.report import StepFailed, log_path, run_logged
 
 CLANG = {"CC": "clang-19", "CXX": "clang++-19"}
@@ -68,8 +68,9 @@ def run_one(entry: Path, seconds: int) -> tuple[int, str]:
     """How many inputs were tried, and "" or what broke the entry."""
     log = log_path(f"fuzz-{entry.name}")
     with open(log, "w", encoding="utf-8") as stream:
-        status = subprocess.run(command_of(entry, seconds), stdin=subprocess.DEVNULL,
-                                stdout=stream, stderr=subprocess.STDOUT, check=False).returncode
+        status = children.wait(children.start(
+            command_of(entry, seconds), stdin=subprocess.DEVNULL, stdout=stream,
+            stderr=subprocess.STDOUT))
     text = log.read_text(errors="replace")
     done = re.search(r"^Done (\d+) runs", text, re.MULTILINE)
     if status == 0 and done and int(done.group(1)) > 0:
@@ -95,12 +96,17 @@ def run(step, found: list[Path], seconds: int) -> None:
     tried, broken = 0, []
     with concurrent.futures.ThreadPoolExecutor(engine.jobs()) as pool:
         futures = [pool.submit(run_one, entry, seconds) for entry in found]
-        for done, future in enumerate(concurrent.futures.as_completed(futures), 1):
-            count, failure = future.result()
-            tried += count
-            if failure:
-                broken.append(failure)
-            step.progress(done, len(found))
+        try:
+            for done, future in enumerate(concurrent.futures.as_completed(futures), 1):
+                count, failure = future.result()
+                tried += count
+                if failure:
+                    broken.append(failure)
+                step.progress(done, len(found))
+        except KeyboardInterrupt:
+            pool.shutdown(wait=False, cancel_futures=True)
+            children.end_all()
+            raise
     if broken:
         raise StepFailed(f"{len(broken)} of {len(found)} fuzz entries broke", None, None,
                          "\n".join(sorted(broken)).splitlines()[:TOLD_LINES])

@@ -1,5 +1,6 @@
 """The commands of ./dev."""
 import os
+import signal
 import sys
 
 from devlib import build, checks, debian, engine, fetch, fuzz, paths, peers, venv, web
@@ -182,7 +183,7 @@ def command_clean(words: list[str]) -> int:
         cache = paths.cache_dir()
         pin = paths.pins()["model"]["file"]
         doomed += [cache / name for name in ("engine", "peers", "venv", "ccache", "lint", "tmp",
-                                          "test-models", "web", "locks")]
+                                          "test-models", "web", "locks", "sha256")]
         doomed += [cache / "models" / pin, cache / "models" / f".{pin}.checked"]
     for path in doomed:
         if path.exists():
@@ -217,16 +218,28 @@ def usage(message: str) -> int:
     return 2
 
 
+def interrupt(*_unused) -> None:
+    raise KeyboardInterrupt
+
+
 def main(words: list[str]) -> int:
     if not words:
         command_help([])
         return 2
     if words[0] not in COMMANDS:
         return usage(f"no command {words[0]}")
+    before = signal.signal(signal.SIGTERM, interrupt)  # ends a step as Ctrl-C does
+    if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
+        # In the background of a script: what is started from here would ignore it too, and could
+        # not be told to unwind.
+        signal.signal(signal.SIGINT, lambda *_unused: None)
     try:
+        paths.drop_scratch_of_killed()
         return COMMANDS[words[0]](words[1:])
     except StepFailed:
         return 1  # told where it happened
     except KeyboardInterrupt:
         sys.stderr.write("\ndev: interrupted; what was finished is kept\n")
         return 130
+    finally:
+        signal.signal(signal.SIGTERM, before)

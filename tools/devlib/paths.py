@@ -5,12 +5,14 @@ import hashlib
 import json
 import os
 import shutil
+import time
 import tomllib
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 BUILD = ROOT / "build"
 LOGS = BUILD / "logs"
+DAY_S = 24 * 60 * 60
 
 
 def cache_dir() -> Path:
@@ -47,6 +49,25 @@ def remove(path: Path) -> None:
         shutil.rmtree(path)
     else:
         path.unlink(missing_ok=True)
+
+
+def scratch(name: str) -> Path:
+    """A new directory on the cache's file system, so that a rename out of it is atomic."""
+    directory = cache_dir() / "tmp" / f"{name}-{os.getpid()}"
+    remove(directory)
+    directory.mkdir(parents=True)
+    return directory
+
+
+def drop_scratch_of_killed() -> None:
+    """Those whose process is gone, a day after: it may be alive in a container of the same cache,
+    where this one does not see it."""
+    for directory in (cache_dir() / "tmp").glob("*-*"):
+        number = directory.name.rpartition("-")[2]
+        with contextlib.suppress(OSError):
+            old = time.time() - directory.stat().st_mtime > DAY_S
+            if number.isdigit() and old and not Path(f"/proc/{number}").exists():
+                remove(directory)
 
 
 @contextlib.contextmanager

@@ -111,7 +111,7 @@ def llama_cpp_python(step) -> Path:
             return target
         step.begin("shared libraries for llama-cpp-python, once for this machine")
         engine.build_target(step, directory, source, SHARED_FLAGS, "llama", "ggml")
-        work = fetch.scratch("llama-cpp-python")
+        work = paths.scratch("llama-cpp-python")
         try:
             archive = fetch.download(step, pin, work)
             package = work / "python" / "llama_cpp"

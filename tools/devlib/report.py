@@ -1,14 +1,15 @@
 """Numbered steps on stderr: in place on a terminal, plain lines elsewhere. Steps that had nothing
 to do are told in one line together, so that a second ./dev run comes to the point."""
+import contextlib
 import os
 import re
 import shlex
-import signal
 import subprocess
 import sys
+import threading
 import time
 
-from devlib import paths
+from devlib import children, paths
 
 TITLE_WIDTH = 19
 PLAIN_PROGRESS_EVERY_S = 30.0
@@ -155,6 +156,12 @@ def telling(lines: list[str], tail: int | None) -> list[str]:
     return lines[-tail:]
 
 
+def keep_rest(output, stream) -> None:
+    with contextlib.suppress(ValueError, OSError):  # the log is closed already
+        for line in output:
+            stream.write(line)
+
+
 def run_logged(step, argv, log_name, *, env=None, cwd=None, progress=None, tail=25, what=None):
     """Runs a command with all its output in a log file; `progress` is a pattern with two groups,
     done and total. Returns the output's lines; failing raises StepFailed with the last of them."""
@@ -165,7 +172,7 @@ def run_logged(step, argv, log_name, *, env=None, cwd=None, progress=None, tail=
         stream.write(f"$ {shlex.join(argv)}\n")
         stream.flush()
         try:
-            process = subprocess.Popen(
+            process = children.start(
                 argv, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
                 env={**os.environ, **(env or {})}, cwd=cwd, text=True, errors="replace")
         except OSError as error:
@@ -177,10 +184,13 @@ def run_logged(step, argv, log_name, *, env=None, cwd=None, progress=None, tail=
                 match = re.search(progress, line) if progress else None
                 if match:
                     step.progress(int(match.group(1)), int(match.group(2)))
-            status = process.wait()
+            status = children.wait(process)
         except KeyboardInterrupt:
-            process.send_signal(signal.SIGTERM)
-            process.wait()
+            # What it says in the end goes to the log: with a full pipe it would not end.
+            drain = threading.Thread(target=keep_rest, args=(process.stdout, stream), daemon=True)
+            drain.start()
+            children.end(process)
+            drain.join(1)
             raise
     if status != 0:
         raise StepFailed(what or f"{os.path.basename(argv[0])} ended with status {status}",

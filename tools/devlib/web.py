@@ -6,13 +6,14 @@ clone or a warm build needs neither Node nor a network.
     test()      the unit tests of web/ (vitest), remembered when they passed
 
 Node is the machine's own when it is new enough, else PyPI's (tools/requirements-node.txt)."""
+import contextlib
 import os
 import re
 import shutil
 import subprocess
 from pathlib import Path
 
-from devlib import fetch, paths, venv
+from devlib import paths, venv
 from devlib.report import StepFailed, run_logged
 
 WEB = paths.ROOT / "web"
@@ -79,7 +80,7 @@ def modules(step) -> Path:
             return directory / "node_modules"
         step.begin("npm ci")
         node, npm = tools(step)
-        work = fetch.scratch("web-modules")
+        work = paths.scratch("web-modules")
         try:
             for name in ("package.json", "package-lock.json", ".npmrc"):
                 shutil.copy2(WEB / name, work / name)
@@ -94,15 +95,19 @@ def modules(step) -> Path:
     return directory / "node_modules"
 
 
-def tree(step, name: str) -> Path:
+@contextlib.contextmanager
+def tree(step, name: str):
     """A copy of web/ with its packages, to build or test in: nothing is written into a checkout."""
-    work = fetch.scratch(name)
-    for path in sources():
-        target = work / path.relative_to(WEB)
-        target.parent.mkdir(parents=True, exist_ok=True)
-        shutil.copy2(path, target)
-    (work / "node_modules").symlink_to(modules(step))
-    return work
+    work = paths.scratch(name)
+    try:
+        for path in sources():
+            target = work / path.relative_to(WEB)
+            target.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy2(path, target)
+        (work / "node_modules").symlink_to(modules(step))
+        yield work
+    finally:
+        shutil.rmtree(work, ignore_errors=True)
 
 
 def pages(step) -> Path:
@@ -116,16 +121,14 @@ def pages(step) -> Path:
         modules(step)
         step.begin("vite")
         node, npm = tools(step)
-        work = tree(step, "web-page")
-        try:
+        with tree(step, "web-page") as work:
             run_logged(step, [*npm, "run", "build"], "web-build", cwd=work, env=node_env(node),
                        tail=40, what="the report page could not be built")
-            built = fetch.scratch("web-pages")
+            built = work / "built"
+            built.mkdir()
             for name in PAGES:
                 shutil.copyfile(work / "dist" / name, built / name)
             os.rename(built, target)
-        finally:
-            shutil.rmtree(work, ignore_errors=True)
     return target
 
 
@@ -137,12 +140,9 @@ def test(step) -> None:
     modules(step)
     step.begin("vitest")
     node, npm = tools(step)
-    work = tree(step, "web-test")
-    try:
+    with tree(step, "web-test") as work:
         lines = run_logged(step, [*npm, "test"], "vitest", cwd=work, env=node_env(node), tail=60,
                            what="the page's unit tests failed")
-    finally:
-        shutil.rmtree(work, ignore_errors=True)
     total = [line for line in lines if re.search(r"Tests\s+\d", line)]
     step.note("vitest," + re.sub(r"\x1b\[[0-9;]*m|Tests", "", total[-1]).rstrip() if total
               else "vitest")
