@@ -25,15 +25,16 @@ import random
 import shlex
 import shutil
 import subprocess
-import sys
 import tempfile
 import time
 from pathlib import Path
 
 from support import cold_start_arms as arms_module
 from support import cold_start_report as report
+from support import running
 from support.bench_models import CACHE, MODELS, ROOT, ROUSE, machine, model_file, rouse, say
 from support.cold_start_arms import call, started
+from support.raw_rows import replace
 
 RESULTS = ROOT / "bench/results/cold_start.jsonl"
 DOCS = ROOT / "docs/performance.md"
@@ -108,8 +109,9 @@ class Bench:
         three digits of the salt."""
         command = [str(ROUSE), "serve", "--model", str(self.file), "--port", "{port}"]
         with started(command, {}, self.options.work / "serve.log") as port:
-            while not (listed := json.loads(call(port, "GET", "/v1/models")[1])["data"]):
-                time.sleep(0.01)  # it listens before it has looked at the file
+            # It listens before it has looked at the file.
+            listed = running.wait_for(
+                lambda: json.loads(call(port, "GET", "/v1/models")[1])["data"], "a model's name")
             known = listed[0]["id"]
             prompt = PROMPT
             for word in ["", *MORE_WORDS]:
@@ -213,7 +215,7 @@ class Bench:
             answer = subprocess.run(
                 [ROUSE, "measure", *map(str, words), "--db", database, "--json"], check=False,
                 stdout=subprocess.PIPE, stderr=None if show else log, text=True,
-                stdin=subprocess.DEVNULL)
+                stdin=subprocess.DEVNULL, preexec_fn=running.die_with_parent)
         if answer.returncode not in (0, 1, 4):
             raise SystemExit(f"{name}: rouse measure ended with status {answer.returncode}, see "
                              f"{self.options.work}/measure.log; --resume goes on")
@@ -320,7 +322,9 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--work", type=Path, default=ROOT / "build/bench-cold_start")
     parser.add_argument("--resume", action="store_true", help="go on with what is in --work")
-    parser.add_argument("--results", type=Path, default=RESULTS, help="where the raw data goes")
+    parser.add_argument("--results", type=Path, help="where the raw data goes, "
+                        "beside those of other models; of a run without --rows and --arms: "
+                        f"{RESULTS.relative_to(ROOT)}")
     parser.add_argument("--write-docs", action="store_true",
                         help="measure nothing; write docs/performance.md from --results")
     parser.add_argument("--print", action="store_true",
@@ -332,6 +336,8 @@ def parse() -> argparse.Namespace:
         for word in given:
             if word not in known:
                 parser.error(f"{what}: no {word}; there are {', '.join(known)}")
+    if not options.results and not (options.rows or options.arms):
+        options.results = RESULTS
     return options
 
 
@@ -375,6 +381,7 @@ def run(options) -> Raw:
 def main() -> int:
     options = parse()
     if options.write_docs or options.print:
+        options.results = options.results or RESULTS
         lines = [json.loads(line) for line in options.results.read_text().splitlines()]
         tables = report.tables(lines, ROUSE)
         if options.write_docs:
@@ -395,9 +402,8 @@ def main() -> int:
         tables = report.tables(raw.lines, ROUSE)
         print(report.markdown(tables))
         say("\n".join(report.goals(tables)))
-        if not options.smoke:
-            options.results.parent.mkdir(parents=True, exist_ok=True)
-            shutil.copyfile(raw.path, options.results)
+        if options.results and not options.smoke:
+            replace(options.results, raw.lines, merge=True)
             say(f"raw data: {options.results}; into the documents: "
                 "./dev bench cold_start --write-docs")
     finally:
@@ -407,8 +413,4 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    try:
-        sys.exit(main())
-    except KeyboardInterrupt:
-        say("interrupted; what was measured is kept, --resume goes on")
-        sys.exit(130)
+    running.main(main, "interrupted; what was measured is kept, --resume goes on")

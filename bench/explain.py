@@ -15,24 +15,22 @@ import contextlib
 import json
 import os
 import random
+import select
 import shutil
 import signal
 import socket
 import subprocess
-import sys
-import tempfile
 import threading
 import time
 from pathlib import Path
 
+from support import running
+from support.bench_models import REAL, ROUSE, scratch
 from support.explain_measuring import (STAGES, BufferingProxy, busy_ticks, connect, counters_of,
                                        disk_of, now_ns, own_ticks, read_stream, reading, stages_of)
 
-ROUSE = os.environ.get("ROUSE_BINARY", "build/release/rouse")
-SOURCE = os.environ.get("ROUSE_MODEL") or str(
-    Path(os.environ.get("ROUSE_CACHE") or Path.home() / ".cache/rouse")
-    / "models/SmolLM2-135M-Instruct.Q4_1.gguf")
-MODEL = SOURCE
+MODEL = REAL  # a copy of its own, while it measures
+READY_S = 60
 USUAL = 6
 PATIENCE_S = 20  # for other work to end, before each attempt
 QUIET = 0.15  # share of the CPUs that other work may have beside an attempt
@@ -41,7 +39,7 @@ WORDS = "river stone lamp paper cloud garden window bridge copper winter".split(
 
 
 def run_rouse(*words, check=True):
-    answer = subprocess.run([ROUSE, *map(str, words)], capture_output=True, text=True, check=False)
+    answer = running.run([ROUSE, *words])
     if check and answer.returncode != 0:
         raise RuntimeError(f"rouse {' '.join(map(str, words))}: {answer.stderr.strip()}")
     return answer
@@ -63,19 +61,20 @@ class Server:
         def enter():
             for group in self.groups:
                 Path(group, "cgroup.procs").write_text(str(os.getpid()))
-        self.process = subprocess.Popen(
+        self.process = running.start(
             [ROUSE, "serve", "--model", MODEL, "--port", str(port), "--context", "2048",
              "--load", "eager" if wait else "lazy"],
-            stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, preexec_fn=enter)
+            stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, before=enter)
         if not wait:
             return
+        if not select.select([self.process.stdout], [], [], READY_S)[0]:
+            raise RuntimeError(f"{ROUSE} serve does not listen after {READY_S} s")
         line = self.process.stdout.readline()
         if not line:
             raise RuntimeError(f"{ROUSE} serve ended with status {self.process.wait()}")
         self.port = json.loads(line)["port"]
         # The socket listens before the model's file has been looked at.
-        while not self.call("GET", "/state").get("models"):
-            time.sleep(0.01)
+        running.wait_for(lambda: self.call("GET", "/state").get("models"), "a model in /state")
         self.load()
 
     def call(self, method, path, body=None):
@@ -100,11 +99,9 @@ class Server:
     def unload(self):
         self.call("POST", "/models/unload", {"model": self.model_id()})
 
-    def stop(self, number=signal.SIGKILL):
-        if self.process and self.process.poll() is None:
-            self.process.send_signal(number)
+    def stop(self):
         if self.process:
-            self.process.wait()
+            running.end(self.process, signal.SIGKILL)
             self.process.stdout.close()
         self.process = None
 
@@ -214,15 +211,12 @@ def evict():
 
 @contextlib.contextmanager
 def hogs(count, *command):
-    processes = [subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-                 for _ in range(count)]
-    try:
+    with contextlib.ExitStack() as stack:
+        for _ in range(count):
+            hog = running.start(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+            stack.callback(running.end, hog, signal.SIGKILL)
         time.sleep(0.3)
         yield
-    finally:
-        for process in processes:
-            process.kill()
-            process.wait()
 
 
 def evicted_file(bench):
@@ -343,6 +337,13 @@ FAULTS = {
     slow_disk: "disk_slow", busy_queue: "busy_queue", buffering_proxy: "stream_buffered"}
 
 
+def drop_groups_of_killed(parent):
+    for path in parent.glob("rouse-bench-*"):
+        if not Path("/proc", path.name.rpartition("-")[2]).exists():
+            with contextlib.suppress(OSError):
+                path.rmdir()
+
+
 class Bench:
     """A fresh server for each fault, and what the faults need."""
 
@@ -359,7 +360,7 @@ class Bench:
 
     def scratch_file(self):
         """512 MB on the model's disk, filled, so that reading it reads the disk."""
-        path = Path(MODEL).parent / f".rouse-bench-{os.getpid()}"
+        path = Path(MODEL).parent / "filled"
         if not path.exists():
             block = os.urandom(1 << 20)
             with open(path, "wb") as file:
@@ -375,15 +376,11 @@ class Bench:
         return send(self.server, prompt or salted(), cache=cache)
 
     def __enter__(self):
-        # A copy of its own: pages that another server maps would not leave the page cache.
-        global MODEL
-        MODEL = str(Path(SOURCE).parent / f".rouse-bench-{os.getpid()}.gguf")
-        shutil.copyfile(SOURCE, MODEL)
-        subprocess.run(["sync", MODEL], check=True)
         for controller in ("memory", "blkio"):
             path = Path("/sys/fs/cgroup", controller)
             if not (path / "cgroup.procs").exists() or not os.access(path, os.W_OK):
                 continue
+            drop_groups_of_killed(path)
             path /= f"rouse-bench-{os.getpid()}"
             with contextlib.suppress(OSError):
                 path.mkdir(exist_ok=True)
@@ -399,8 +396,6 @@ class Bench:
                     path.rmdir()
                     break
                 time.sleep(0.1)
-        for path in (Path(MODEL), Path(MODEL).parent / f".rouse-bench-{os.getpid()}"):
-            path.unlink(missing_ok=True)
 
     def attempts_of(self, fault, tries):
         """The attempts of one fault, taken anew while other work disturbed them: decided by the
@@ -479,7 +474,7 @@ def print_table(results):
 
 
 def main():
-    global USUAL, QUIET, PATIENCE_S
+    global MODEL, USUAL, QUIET, PATIENCE_S
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--only", action="append", help="a fault by its name; may be repeated")
     parser.add_argument("--rounds", type=int, default=1)
@@ -502,16 +497,21 @@ def main():
     # inherit it.
     with contextlib.suppress(OSError):
         os.nice(-15)
-        # With autogroups a nice value counts within its session only.
-        os.setsid()
+        # With autogroups a nice value counts within its session only. ./dev has made one for it.
+        if os.getsid(0) != os.getpid():
+            os.setsid()
         Path("/proc/self/autogroup").write_text("-15")
     results = []
-    with tempfile.TemporaryDirectory() as folder:
-        scratch = Path(options.keep or folder)
-        scratch.mkdir(exist_ok=True)
+    with scratch("explain") as own:
+        # A copy of its own: pages that another server maps would not leave the page cache.
+        MODEL = own / "model.gguf"
+        shutil.copyfile(REAL, MODEL)
+        running.run(["sync", MODEL])
+        folder = Path(options.keep or own / "runs")
+        folder.mkdir(exist_ok=True)
         for _ in range(options.rounds):
             for name in wanted:
-                with Bench(scratch, scratch / "explain.sqlite") as bench:
+                with Bench(folder, folder / "explain.sqlite") as bench:
                     result = result_of(bench, names[name], options.tries)
                 results.append(result)
                 print(json.dumps(result), flush=True)
@@ -520,4 +520,4 @@ def main():
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    running.main(main)

@@ -21,16 +21,16 @@ import tempfile
 import time
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parents[1]
-ROUSE = os.environ.get("ROUSE_BINARY", "build/release/rouse")
+from support import running
+from support.bench_models import ROOT, ROUSE
+
 NODE = os.environ.get("ROUSE_NODE") or shutil.which("node")
 MODULES = os.environ.get("ROUSE_NODE_MODULES") or str(ROOT / "web" / "node_modules")
 LIMITS_MS = {"written": 2000, "usable": 1500, "filter": 100}
 
 
 def run_rouse(*words, database: Path) -> str:
-    answer = subprocess.run([ROUSE, *map(str, words), "--db", str(database)], capture_output=True,
-                            text=True, check=False)
+    answer = running.run([ROUSE, *words, "--db", database])
     if answer.returncode not in (0, 4):
         sys.exit(f"rouse {' '.join(map(str, words))}: {answer.stderr.strip()}")
     return answer.stdout
@@ -102,10 +102,9 @@ def main() -> int:
             note("written", 1000 * (time.monotonic() - begin), bytes=page.stat().st_size)
         if given.keep:
             shutil.copyfile(page, given.keep)
-        answer = subprocess.run(
+        answer = running.run(
             [NODE, ROOT / "bench" / "support" / "open_page.mjs", page, folder / "browser",
-             str(given.rounds)], capture_output=True, text=True, check=False,
-            env={**os.environ, "ROUSE_NODE_MODULES": MODULES})
+             given.rounds], env={**os.environ, "ROUSE_NODE_MODULES": MODULES})
         if answer.returncode != 0:
             sys.exit(answer.stderr)
         for line in answer.stdout.splitlines():
@@ -124,4 +123,4 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    running.main(main)

@@ -11,15 +11,14 @@ raw attempts' times are kept: --results.
 """
 import argparse
 import json
-import os
 import random
-import subprocess
 import sys
 import tempfile
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parents[1]
-ROUSE = os.environ.get("ROUSE_BINARY", "build/release/rouse")
+from support import running
+from support.bench_models import ROOT, ROUSE
+
 PLAN = """
 [experiment]
 name = "sampling"
@@ -46,7 +45,7 @@ state = { page_cache = "cold" }
 
 
 def rouse(*words, accepted=(0, 4)) -> str:
-    answer = subprocess.run([ROUSE, *map(str, words)], capture_output=True, text=True, check=False)
+    answer = running.run([ROUSE, *words])
     if answer.returncode not in accepted:
         sys.exit(f"rouse {' '.join(map(str, words))}: {answer.stderr.strip()}")
     return answer.stdout
@@ -111,4 +110,4 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    running.main(main)

@@ -17,18 +17,17 @@ import json
 import os
 import random
 import statistics
-import subprocess
 import sys
-import tempfile
 import threading
 import time
 from pathlib import Path
 
+from support import running
+from support.bench_models import REAL, ROOT, ROUSE, rouse, scratch
 from support.cold_start_arms import call, llama_arms, rouse_arm, started
+from support.raw_rows import recorded
+from support.streams import wait_ready
 
-ROUSE = Path(os.environ.get("ROUSE_BINARY", "build/release/rouse")).resolve()
-CACHE = Path(os.environ.get("ROUSE_CACHE") or Path.home() / ".cache/rouse")
-REAL = Path(os.environ.get("ROUSE_MODEL") or CACHE / "models/SmolLM2-135M-Instruct.Q4_1.gguf")
 PROMPT = "Reply with one word: what colour is the sky?"
 
 
@@ -62,11 +61,11 @@ class Decoding:
 
 def evict(model):
     for _ in range(40):
-        told = subprocess.run([ROUSE, "evict", model], capture_output=True, check=False)
+        told = rouse("evict", model, check=False)
         if told.returncode == 0:
             return
         time.sleep(0.05)
-    raise RuntimeError(told.stderr.decode())
+    raise RuntimeError(told.stderr.strip())
 
 
 def load(model, reader):
@@ -74,19 +73,17 @@ def load(model, reader):
     command = [str(ROUSE), "serve", "--model", str(model), "--host", "127.0.0.1",
                "--port", "{port}", "--context", "2048", "--load", "eager", "--reader", reader]
     with started(command, {}, Path(os.devnull)) as port:
-        while True:
+        def loaded():
             models = json.loads(call(port, "GET", "/state")[1]).get("models")
-            if models and models[0]["state"] == "ready":
-                done = models[0].get("reader", {}).get("state", "done")
-                if reader == "off" or done != "running":
-                    return
-            time.sleep(0.01)
+            return models and models[0]["state"] == "ready" and (
+                reader == "off" or models[0].get("reader", {}).get("state") != "running")
+
+        running.wait_for(loaded, f"{model.name} loaded")
 
 
 def decoding(server_command, model, rounds, rng, out):
     with started(server_command, {}, Path(os.devnull)) as port:
-        while call(port, "GET", "/health")[0] != 200:
-            time.sleep(0.05)
+        wait_ready(port)
         stream = Decoding(port)
         time.sleep(1)
         rows = []
@@ -102,8 +99,7 @@ def decoding(server_command, model, rounds, rng, out):
                 rate, took = stream.rate_over(action, 3.0)
                 row[what] = {"tokens_per_s": rate, "load_s": took}
             rows.append(row)
-            out.write(json.dumps(row) + "\n")
-            out.flush()
+            out(row)
         stream.ended = True
     return rows
 
@@ -123,8 +119,8 @@ def peak(arm):
     before = set(Path("/proc/self/task").glob("*/children"))
     with started(arm.new, arm.environment, Path(os.devnull)) as port:
         body = {"prompt": PROMPT, "max_tokens": 8, "n_predict": 8, "stream": False}
-        while call(port, "POST", "/v1/completions", body)[0] != 200:
-            time.sleep(0.05)
+        running.wait_for(lambda: call(port, "POST", "/v1/completions", body)[0] == 200,
+                         f"an answer of {arm.name}")
         children = [int(word) for path in before if path.exists()
                     for word in path.read_text().split()]
         return max(high_water(child) for child in children)
@@ -156,23 +152,23 @@ def main():
     parser.add_argument("--rounds", type=int, default=10)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--model", type=Path, help="what is loaded (default: synthetic 1B)")
-    parser.add_argument("--results", type=Path, default=Path("bench/results/side_effects.jsonl"))
+    parser.add_argument("--results", type=Path, default=ROOT / "bench/results/side_effects.jsonl",
+                        help="where the raw data goes")
     parser.add_argument("--smoke", action="store_true", help="the real model, one round")
     options = parser.parse_args()
     rng = random.Random(options.seed)
-    with tempfile.TemporaryDirectory(dir=CACHE, prefix="side-effects-") as scratch:
+    with scratch("side-effects") as folder:
         big = options.model
         if options.smoke:
             # A copy, since the server that decodes holds the original mapped.
-            big = Path(scratch) / "copy.gguf"
+            big = folder / "copy.gguf"
             big.write_bytes(REAL.read_bytes())
             os.sync()
         elif big is None:
-            big = Path(scratch) / "1b.gguf"
-            subprocess.run([ROUSE, "synth", big, "--like", "llama-1b", "--quant", "q4_0", "--vocab",
-                            "128k", "--quiet"], check=True)
-        results = Path(scratch) / "raw.jsonl" if options.smoke else options.results
-        with open(results, "w", encoding="utf-8") as out:
+            big = folder / "1b.gguf"
+            rouse("synth", big, "--like", "llama-1b", "--quant", "q4_0", "--vocab", "128k",
+                  "--quiet")
+        with recorded(options.results, keep=not options.smoke) as (_, out):
             arms = {arm.name: arm for arm in [rouse_arm(ROUSE, big), *llama_arms(big)]}
             if arms["llama-best"].missing:
                 sys.exit(f"side_effects: {arms['llama-best'].missing}")
@@ -186,10 +182,10 @@ def main():
                 for name, arm in rng.sample(sorted(arms.items()), len(arms)):
                     value = peak(arm)
                     peaks.setdefault((big.stem, name), []).append(value)
-                    out.write(json.dumps({"kind": "peak", "arm": name, "model": big.stem,
-                                          "vm_hwm_bytes": value}) + "\n")
+                    out({"kind": "peak", "arm": name, "model": big.stem,
+                         "vm_hwm_bytes": value})
     summary(rows, peaks)
 
 
 if __name__ == "__main__":
-    main()
+    running.main(main)

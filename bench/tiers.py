@@ -18,7 +18,7 @@ import sys
 import time
 from pathlib import Path
 
-from support import paired
+from support import paired, running
 from support.bench_models import MODELS, ROOT, ROUSE, machine, model_file, rouse
 from support.cold_start_arms import call, rouse_arm, started
 from support.raw_rows import recorded
@@ -113,4 +113,4 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    running.main(main)

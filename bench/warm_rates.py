@@ -18,13 +18,13 @@ import contextlib
 import json
 import os
 import random
+import signal
 import statistics
-import subprocess
 import sys
 import time
 from pathlib import Path
 
-from support import paired
+from support import paired, running
 from support.bench_models import MODELS, ROOT, ROUSE, machine, model_file
 from support.cold_start_arms import llama_arms, rouse_arm, started
 from support.cold_start_report import MODEL_TITLES
@@ -64,13 +64,11 @@ def arms_of(model: Path) -> dict:
 @contextlib.contextmanager
 def busy_threads(count: int):
     """Processes that use a core whenever they get one."""
-    running = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(count)]
-    try:
+    with contextlib.ExitStack() as stack:
+        for _ in range(count):
+            busy = running.start([sys.executable, "-c", "while True: pass"])
+            stack.callback(running.end, busy, signal.SIGKILL)
         yield
-    finally:
-        for each in running:
-            each.kill()
-            each.wait()
 
 
 def run_model(name: str, options, out) -> None:
@@ -176,7 +174,7 @@ def main() -> int:
     if options.write_docs:
         write_docs([json.loads(line) for line in options.results.read_text().splitlines()])
         return 0
-    with recorded(options.results, keep=not options.smoke) as (rows, out):
+    with recorded(options.results, keep=not options.smoke, merge=True) as (rows, out):
         out({"kind": "settings", "rounds": options.rounds, "seed": options.seed,
              "beside": options.beside,
              **machine()})
@@ -187,4 +185,4 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    running.main(main)

@@ -23,6 +23,10 @@ import threading
 import time
 from pathlib import Path
 
+from support import running
+from support.bench_models import ROUSE
+
+TOOL_S = 300
 DELAY_S = 0.1
 TOKENS = 8
 GAP_S = 0.01
@@ -40,6 +44,8 @@ class Server:
         self.stamps = tempfile.NamedTemporaryFile("a+", dir=work)
         self.pid = os.fork()
         if self.pid == 0:
+            running.die_with_parent()
+            signal.signal(signal.SIGTERM, signal.SIG_DFL)
             try:
                 os.sched_setscheduler(0, os.SCHED_FIFO, os.sched_param(1))
             except PermissionError:
@@ -49,6 +55,9 @@ class Server:
     def end(self):
         os.kill(self.pid, signal.SIGKILL)
         os.waitpid(self.pid, 0)
+        self.listener.close()
+
+    def own_times(self):
         self.stamps.seek(0)
         return [float(line) for line in self.stamps]
 
@@ -144,16 +153,24 @@ fast.save_pretrained(sys.argv[1])
 
 def run(command, log):
     with open(log, "wb") as stream:
-        return subprocess.run([str(word) for word in command], stdin=subprocess.DEVNULL,
-                              stdout=stream, stderr=stream, check=False, timeout=300).returncode
+        process = running.start(command, stdout=stream, stderr=stream)
+        try:
+            process.wait(TOOL_S)
+        except subprocess.TimeoutExpired:
+            stream.write(f"\nended after {TOOL_S} s\n".encode())
+        finally:
+            running.end(process)
 
 
 def rouse(program, server, requests, work):
     values = []
-    for _ in range(requests):
-        answer = subprocess.run([program, "probe", f"http://127.0.0.1:{server.port}", "--json"],
-                                capture_output=True, text=True, check=False)
-        values.append(json.loads(answer.stdout)["ttft_ns"] / 1e6)
+    with open(work / "rouse.log", "w", encoding="utf-8") as log:
+        for _ in range(requests):
+            answer = running.run([program, "probe", f"http://127.0.0.1:{server.port}", "--json"])
+            if answer.returncode == 0:
+                values.append(json.loads(answer.stdout)["ttft_ns"] / 1e6)
+            else:
+                log.write(answer.stdout + answer.stderr)
     return values
 
 
@@ -177,7 +194,7 @@ def llama_benchy(program, server, requests, work):
          "--tokenizer", work / "tokenizer", "--pp", 64, "--tg", TOKENS, "--runs", requests,
          "--latency-mode", "none", "--no-warmup", "--skip-coherence", "--book-url",
          f"http://127.0.0.1:{server.port}/book", "--format", "json", "--save-result", result],
-        work / "llama-benchy.log")
+        work / "llama_benchy.log")
     if not result.exists():
         return []
     values = []
@@ -188,9 +205,28 @@ def llama_benchy(program, server, requests, work):
     return values
 
 
+def measure(name, function, program, requests, work):
+    """Prints the tool's row; false when it told nothing."""
+    server = Server(work)
+    try:
+        values = function(program, server, requests, work)
+    finally:
+        server.end()
+    own = server.own_times()
+    if not values or not own:
+        log = work / f"{name}.log"
+        said = log.read_text(errors="replace")[-2000:] if log.exists() else ""
+        print(f"{name}: no TTFT was told\n{said}", file=sys.stderr)
+        return False
+    told, own = statistics.median(values), statistics.median(own)
+    print(f"| {name} | {len(values)} | {told:.2f} ms | {own:.2f} ms | {told - own:+.2f} ms | "
+          f"{max(values) - own:+.2f} ms |", flush=True)
+    return True
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--rouse", default=os.environ.get("ROUSE_BINARY"))
+    parser.add_argument("--rouse", default=ROUSE)
     parser.add_argument("--aiperf")
     parser.add_argument("--llama-benchy", dest="llama_benchy")
     parser.add_argument("--requests", type=int, default=20)
@@ -198,27 +234,22 @@ def main():
     arguments = parser.parse_args()
     if arguments.smoke:
         arguments.requests = 3
-    work = Path(tempfile.mkdtemp(prefix="rouse-wire-peers-"))
+    with tempfile.TemporaryDirectory(prefix="rouse-wire-peers-") as folder:
+        return compare(arguments, Path(folder))
+
+
+def compare(arguments, work):
     for tool in (arguments.llama_benchy, arguments.aiperf):
         if tool and not (work / "tokenizer").exists():
             run([Path(tool).parent / "python", "-c", TOKENIZER, work / "tokenizer"],
                 work / "tokenizer.log")
     print("| client | n | its median TTFT | the server's own | error, median | error, largest |")
     print("|---|---|---|---|---|---|")
-    for name, function in (("rouse", rouse), ("aiperf", aiperf), ("llama_benchy", llama_benchy)):
-        program = getattr(arguments, name)
-        if not program:
-            continue
-        server = Server(work)
-        values = function(program, server, arguments.requests, work)
-        own = server.end()
-        if not values:
-            print(f"{name}: no TTFT was told; see {work}", file=sys.stderr)
-            continue
-        told, own = statistics.median(values), statistics.median(own)
-        print(f"| {name} | {len(values)} | {told:.2f} ms | {own:.2f} ms | {told - own:+.2f} ms | "
-              f"{max(values) - own:+.2f} ms |")
+    told = [measure(name, function, getattr(arguments, name), arguments.requests, work)
+            for name, function in (("rouse", rouse), ("aiperf", aiperf),
+                                   ("llama_benchy", llama_benchy)) if getattr(arguments, name)]
+    return 0 if all(told) else 1
 
 
 if __name__ == "__main__":
-    main()
+    running.main(main)

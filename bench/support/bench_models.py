@@ -1,11 +1,16 @@
 """What the benchmarks run on: our own binary, the models (the real one, and synthetic ones that are
 made once for this user), and what the machine says of itself."""
+import contextlib
 import os
 import re
 import shutil
 import subprocess
 import sys
+import tempfile
+from collections.abc import Iterator
 from pathlib import Path
+
+from support import running
 
 ROOT = Path(__file__).resolve().parents[2]
 ROUSE = Path(os.environ.get("ROUSE_BINARY") or ROOT / "build/release/rouse").absolute()
@@ -16,8 +21,8 @@ MODELS = ("real", "1b", "3b")
 
 
 def rouse(*words, check=True, stdin=None):
-    answer = subprocess.run([ROUSE, *map(str, words)], capture_output=True, text=True, check=False,
-                            input=stdin, **({} if stdin else {"stdin": subprocess.DEVNULL}))
+    answer = running.run([ROUSE, *words], **({"input": stdin} if stdin else
+                                             {"stdin": subprocess.DEVNULL}))
     if check and answer.returncode != 0:
         raise SystemExit(f"rouse {' '.join(map(str, words[:3]))} ...: {answer.stderr.strip()}")
     return answer
@@ -25,6 +30,17 @@ def rouse(*words, check=True, stdin=None):
 
 def say(text: str) -> None:
     print(text, file=sys.stderr, flush=True)
+
+
+@contextlib.contextmanager
+def scratch(name: str) -> Iterator[Path]:
+    """A folder on the disk of the cache, where the models are; one that a killed process has left
+    goes with the other scratch of ./dev, by the number in its name."""
+    parent = CACHE / "tmp"
+    parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=parent, prefix=f"bench-{name}-",
+                                     suffix=f"-{os.getpid()}") as folder:
+        yield Path(folder)
 
 
 def model_file(name: str) -> Path:
@@ -36,8 +52,10 @@ def model_file(name: str) -> Path:
         # A copy: somebody's server that maps the model would keep its pages.
         path = path.parent / "cold-start-smollm2.gguf"
         if not path.exists() or path.stat().st_size != REAL.stat().st_size:
-            shutil.copyfile(REAL, path)
-            os.sync()
+            with scratch("model") as folder:  # never half a file at its place
+                shutil.copyfile(REAL, folder / "model")
+                os.sync()
+                (folder / "model").replace(path)
     elif not path.exists():
         say(f"writing {path}")
         rouse("synth", path, "--like", f"llama-{name}", "--quant", "q4_0", "--vocab", "128k",

@@ -11,6 +11,8 @@ import time
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from support import running
+
 CONTEXT = 2048
 SLEEP_AFTER_S = 1
 BEST = ["-np", "1", "--fit", "off", "--no-warmup", "--no-repack", "-cram", "0", "--no-ui"]
@@ -120,8 +122,8 @@ def started(command: list[str], environment: dict, log: Path):
     port = free_port()
     words = [word.replace("{port}", str(port)) for word in command]
     with open(log, "ab") as stream:
-        process = subprocess.Popen(
-            words, stdin=subprocess.DEVNULL, stdout=stream, stderr=stream,
+        process = running.start(
+            words, stdout=stream, stderr=stream,
             env={**os.environ, **environment, "OLLAMA_HOST": f"127.0.0.1:{port}"})
     try:
         deadline = time.monotonic() + READY_S
@@ -135,12 +137,7 @@ def started(command: list[str], environment: dict, log: Path):
             time.sleep(0.05)
         yield port
     finally:
-        process.terminate()
-        try:
-            process.wait(20)
-        except subprocess.TimeoutExpired:
-            process.kill()
-            process.wait(20)
+        running.end(process)
 
 
 def call(port: int, method: str, path: str, body: dict | None = None, timeout: float = 120):

@@ -5,6 +5,7 @@ import json
 import random
 import time
 
+from support import running
 from support.cold_start_arms import call
 
 
@@ -35,8 +36,4 @@ def ask(port: int, prompt: list[int], answer: int) -> list[float]:
 
 
 def wait_ready(port: int) -> None:
-    deadline = time.monotonic() + 120
-    while call(port, "GET", "/health")[0] != 200:
-        if time.monotonic() > deadline:
-            raise RuntimeError("a server is not ready after 120 s")
-        time.sleep(0.05)
+    running.wait_for(lambda: call(port, "GET", "/health")[0] == 200, "a server that is ready")

@@ -139,7 +139,8 @@ def run_benchmark(configuration, words, model, peer, others) -> int:
             raise StepFailed(f"{program} was not built; bench/CMakeLists.txt lists the benchmarks")
         command = [str(program), *rest]
     env = {**os.environ, **test_env(configuration, model, peer), **others}
-    process = children.start(command, env=env, cwd=paths.ROOT)
+    # A session: bench/explain.py sets the priority of its own.
+    process = children.start(command, session=True, env=env, cwd=paths.ROOT)
     try:
         return children.wait(process)
     except KeyboardInterrupt:

@@ -11,9 +11,13 @@ TERM_S = 5
 living: set[subprocess.Popen] = set()
 
 
-def start(argv: list[str], **options) -> subprocess.Popen:
-    """sudo stays in the terminal's own group: elsewhere it could not ask for a password."""
-    group = {} if argv[0] == "sudo" else {"process_group": 0}
+def start(argv: list[str], session: bool = False, **options) -> subprocess.Popen:
+    """`session`: in one of its own, too. sudo stays in the terminal's own group: elsewhere it could
+    not ask for a password."""
+    if session:
+        group = {"start_new_session": True}
+    else:
+        group = {} if argv[0] == "sudo" else {"process_group": 0}
     process = subprocess.Popen(argv, **group, **options)
     living.add(process)
     return process
