@@ -147,8 +147,8 @@ state = {{ page_cache = "cold" }}
 
 @pytest.mark.timeout(300)
 def test_each_layer_of_a_single_llama_server(measure, ladder_model, llama_server):
-    command = (f"{llama_server} -m {{model}} --port {{port}} -c 256 -np 1 --fit off --no-warmup "
-               "--no-ui")
+    command = (f"{llama_server} -m {{model}} --port {{port}} -c 256 -np 1 -t 1 --fit off "
+               "--no-warmup --no-ui")
     attempts = measure(f"""
 [target]
 kind = "command"
@@ -204,7 +204,8 @@ def router(llama_server, ladder_model, tmp_path, free_port):
     # A link: the router lists what lies in the folder.
     (folder / "ladder.gguf").symlink_to(ladder_model)
     with running([llama_server, "--models-dir", folder, "--port", free_port, "-c", "256", "-np",
-                  "1", "--fit", "off", "--no-warmup", "--no-ui"], free_port, tmp_path) as url:
+                  "1", "-t", "1", "--fit", "off", "--no-warmup", "--no-ui"], free_port,
+                 tmp_path) as url:
         yield url
 
 
@@ -213,7 +214,7 @@ def test_the_sleep_of_a_single_llama_server(measure, llama_server, ladder_model,
                                             free_port):
     """It has no unload call: its own sleep is waited for, proved, and ended by the request."""
     command = [llama_server, "-m", ladder_model, "--port", free_port, "-c", "256", "-np", "1",
-               "--fit", "off", "--no-warmup", "--no-ui"]
+               "--fit", "off", "--no-warmup", "--no-ui", "-t", "1"]
     plan = """
 [target]
 kind = "llama-server"

@@ -225,7 +225,7 @@ def llama_swap(llama_server, model, tmp_path, free_ports):
 startPort: {free_ports()}
 models:
   smol:
-    cmd: {llama_server} -m {model} --port ${{PORT}} -c 1024 -np 1 --fit off --no-warmup --no-ui
+    cmd: {llama_server} -m {model} --port ${{PORT}} -c 1024 -np 1 -t 1 --fit off --no-warmup --no-ui
 """)
     command = [program, "--config", config, "--listen", f"127.0.0.1:{port}"]
     with running(command, port, tmp_path / "swap.log",

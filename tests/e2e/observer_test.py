@@ -18,7 +18,7 @@ def llama(llama_server, model, tmp_path, free_port):
     log = open(tmp_path / "llama.log", "wb")
     process = subprocess.Popen(
         [str(llama_server), "-m", str(model), "--port", str(free_port), "-c", "256", "-np", "1",
-         "--fit", "off", "--no-ui"], stdout=log, stderr=log, stdin=subprocess.DEVNULL)
+         "--fit", "off", "--no-ui", "-t", "1"], stdout=log, stderr=log, stdin=subprocess.DEVNULL)
     url = f"http://127.0.0.1:{free_port}"
     try:
         deadline = time.monotonic() + 60

@@ -37,7 +37,7 @@ def command_of(name: str, model: Path, port: int) -> tuple[list[str], dict]:
     """How to start a server, and what is added to its environment."""
     if name == "llama-server":
         return [from_environment("ROUSE_LLAMA_SERVER"), "-m", str(model), "--port", str(port),
-                "-c", "1024", "-np", "1", "--no-webui"], {}
+                "-c", "1024", "-np", "1", "-t", "1", "--no-webui"], {}
     python = from_environment("ROUSE_PEERS_PYTHON")
     if name == "llama-cpp-python":
         package = from_environment("ROUSE_LLAMA_CPP_PYTHON")

@@ -51,7 +51,7 @@ def test_llama_server_loads_it_and_answers(run_rouse, llama_server, tmp_path, fr
     with open(tmp_path / "log", "wb") as log:
         server = subprocess.Popen(
             [str(llama_server), "-m", str(path), "--port", str(free_port), "-c", "256", "-np", "1",
-             "--fit", "off", "--no-warmup"], stdout=log, stderr=log)
+             "--fit", "off", "--no-warmup", "-t", "1"], stdout=log, stderr=log)
     try:
         deadline = time.monotonic() + 60
         while True:

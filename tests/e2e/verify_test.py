@@ -113,7 +113,7 @@ def test_every_case_of_the_built_in_server_is_run_and_kept(run_rouse, model, tmp
 
 
 def test_the_same_on_llama_server(run_rouse, model, llama_server):
-    command = f"cmd:{shlex.quote(str(llama_server))} --port {{port}} -m {{model}} -c 2048"
+    command = f"cmd:{shlex.quote(str(llama_server))} --port {{port}} -m {{model}} -c 2048 -t 1"
     answer = run_rouse(*SHORT, "--target", command, "--model", model, "--json", timeout=170)
     cases = cases_of(answer.json())
     assert statuses(cases, "failed") == [], answer.stdout

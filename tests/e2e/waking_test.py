@@ -248,8 +248,8 @@ def test_a_start_needs_no_more_memory_than_llama_servers(
     with open(tmp_path / "llama.log", "wb") as log:
         process = subprocess.Popen(
             [llama_server, "-m", model, "--host", "127.0.0.1", "--port", str(free_port),
-             "-c", "2048", "-np", "1", "--fit", "off", "--no-warmup", "--no-repack", "-cram", "0",
-             "--no-ui"],
+             "-c", "2048", "-np", "1", "-t", "1", "--fit", "off", "--no-warmup", "--no-repack",
+             "-cram", "0", "--no-ui"],
             stdin=subprocess.DEVNULL, stdout=log, stderr=log)
     try:
         class Started:
