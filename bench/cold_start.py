@@ -101,7 +101,7 @@ class Bench:
             ROUSE, self.id, self.file, store or options.work / "ollama")
             if not options.arms or arm.name in options.arms]
         if options.smoke:
-            self.arms = [arm for arm in self.arms if arm.name != "ollama"]
+            self.arms = [arm for arm in self.arms if arm.name not in ("ollama", "llama-default")]
         self.present = [arm for arm in self.arms if not arm.missing]
 
     def ask_itself(self) -> tuple[str, str]:

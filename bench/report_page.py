@@ -46,10 +46,10 @@ def machine() -> dict:
             "commit": commit.stdout.strip(), "load": os.getloadavg()[0]}
 
 
-def many_attempts(seed: int, count: int, folder: Path) -> Path:
+def many_attempts(seed: int, count: int, repeat: int, folder: Path) -> Path:
     """A file to import, of `count` attempts like real ones."""
     database = folder / "real.sqlite"
-    real = json.loads(run_rouse("measure", "--repeat", 4, "--seed", seed, "--json",
+    real = json.loads(run_rouse("measure", "--repeat", repeat, "--seed", seed, "--json",
                                 database=database))["attempts"]
     real = [each for each in real if not each["prime"]]
     draw = random.Random(seed)
@@ -95,7 +95,8 @@ def main() -> int:
     with tempfile.TemporaryDirectory(prefix="rouse-page-") as name:
         folder = Path(name)
         database, page = folder / "many.sqlite", folder / "page.html"
-        run_rouse("import", many_attempts(given.seed, given.attempts, folder), database=database)
+        made = many_attempts(given.seed, given.attempts, 1 if given.smoke else 4, folder)
+        run_rouse("import", made, database=database)
         for _ in range(given.rounds):
             begin = time.monotonic()
             run_rouse("report", "--html", page, database=database)

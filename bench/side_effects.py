@@ -81,7 +81,7 @@ def load(model, reader):
         running.wait_for(loaded, f"{model.name} loaded")
 
 
-def decoding(server_command, model, rounds, rng, out):
+def decoding(server_command, model, rounds, rng, out, least_s=3.0):
     with started(server_command, {}, Path(os.devnull)) as port:
         wait_ready(port)
         stream = Decoding(port)
@@ -96,7 +96,7 @@ def decoding(server_command, model, rounds, rng, out):
                 time.sleep(0.5)
                 action = (lambda: None) if what == "nothing" else (
                     lambda what=what: load(model, what.split()[1]))
-                rate, took = stream.rate_over(action, 3.0)
+                rate, took = stream.rate_over(action, least_s)
                 row[what] = {"tokens_per_s": rate, "load_s": took}
             rows.append(row)
             out(row)
@@ -176,7 +176,9 @@ def main():
             # client included, makes its rate jump by a factor of 20.
             command = [word if word != str(big) else str(REAL)
                        for word in [*arms["llama-best"].new, "-t", "1"]]
-            rows = decoding(command, big, 1 if options.smoke else options.rounds, rng, out)
+            smoke = {"rounds": 1, "least_s": 0.5}
+            rows = decoding(command, big, rng=rng, out=out,
+                            **(smoke if options.smoke else {"rounds": options.rounds}))
             peaks = {}
             for _ in range(1 if options.smoke else 3):
                 for name, arm in rng.sample(sorted(arms.items()), len(arms)):

@@ -95,7 +95,7 @@ def test_a_simulated_disk_slows_the_cold_start_to_its_rate(rouse, run_rouse, own
         pytest.skip(why)
     rate = own_model.stat().st_size  # bytes a second: so reading alone takes a second
     run = subprocess.Popen([rouse, "measure", "--preset", "storage", "--model", own_model,
-                            "--repeat", "2", "--path", f"slow=simulated:{rate}/s",
+                            "--repeat", "1", "--path", f"slow=simulated:{rate}/s",
                             "--path", f"slower=simulated:{rate // 2}/s", "--json"],
                            env=environment, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
                            stderr=subprocess.PIPE, text=True)
