@@ -140,7 +140,8 @@ def ollama(model, tmp_path, free_port):
                    "OLLAMA_HOST": f"127.0.0.1:{free_port}", "OLLAMA_CONTEXT_LENGTH": "1024"}
     with running([program, "serve"], free_port, tmp_path / "ollama.log", environment):
         recipe = tmp_path / "Modelfile"
-        recipe.write_text(f"FROM {model}\n")
+        # Two threads would wait for each other on a busy machine.
+        recipe.write_text(f"FROM {model}\nPARAMETER num_thread 1\n")
         subprocess.run([program, "create", "smol", "-f", str(recipe)], env=environment, check=True,
                        stdin=subprocess.DEVNULL, capture_output=True, timeout=100)
         blobs = [each for each in (store / "blobs").iterdir()

@@ -84,9 +84,10 @@ def failed_scripted(cases):
     return [name for name in statuses(cases, "failed") if name != "no memory"]
 
 
+@pytest.mark.timeout(300)
 def test_every_case_of_the_built_in_server_is_run_and_kept(run_rouse, model, tmp_path):
     before = os.stat(model)
-    answer = run_rouse(*SHORT, "--json", "--html", tmp_path / "page.html", timeout=170)
+    answer = run_rouse(*SHORT, "--json", "--html", tmp_path / "page.html", timeout=270)
     report = answer.json()
     assert report["schema"] == "rouse.report/1"
     assert report["verification"]["verdict"] == "not_shown"
@@ -112,9 +113,10 @@ def test_every_case_of_the_built_in_server_is_run_and_kept(run_rouse, model, tmp
     assert "killed while answering" in (tmp_path / "page.html").read_text()
 
 
+@pytest.mark.timeout(300)
 def test_the_same_on_llama_server(run_rouse, model, llama_server):
-    command = f"cmd:{shlex.quote(str(llama_server))} --port {{port}} -m {{model}} -c 2048 -t 1"
-    answer = run_rouse(*SHORT, "--target", command, "--model", model, "--json", timeout=170)
+    command = f"cmd:{shlex.quote(str(llama_server))} --port {{port}} -m {{model}} -c 2048"
+    answer = run_rouse(*SHORT, "--target", command, "--model", model, "--json", timeout=270)
     cases = cases_of(answer.json())
     assert statuses(cases, "failed") == [], answer.stdout
     assert statuses(cases, "left_out") == ["warm before unloaded", "queue full"]
