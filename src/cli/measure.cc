@@ -4,14 +4,18 @@
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
+#include <filesystem>
 #include <map>
 #include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
+#include <system_error>
+#include <utility>
 #include <vector>
 
 #include "base/strings.h"
+#include "base/terminal_text.h"
 #include "base/units.h"
 #include "cli/commands.h"
 #include "cli/common.h"
@@ -91,7 +95,9 @@ void AddFlags(CLI::App& app, MeasureFlags& flags) {
   app.add_option("--model-file", flags.model_file,
                  "The local file behind a server's model, for page-cache proofs");
   app.add_option("--repeat", flags.repeat, "Attempts per condition");
-  app.add_option("--only", flags.only, "Only this condition (may be given again)");
+  // One value each: the plan file may follow.
+  app.add_option("--only", flags.only, "Only this condition (may be given again)")
+      ->allow_extra_args(false);
   app.add_option("--seed", flags.seed, "Draws the order; drawn and printed when not given")
       ->check([](const std::string& text) {
         // CLI11 takes a number that is too large for the largest.
@@ -102,7 +108,8 @@ void AddFlags(CLI::App& app, MeasureFlags& flags) {
   app.add_option("--idle", flags.idle, "Idle times instead of the plan's: 0s,1m,10m,1h");
   app.add_option("--path", flags.paths,
                  "NAME=DIR: a directory that conditions may load the model's file from, or "
-                 "NAME=simulated:200MB/s, where it is but read no faster (may be given again)");
+                 "NAME=simulated:200MB/s, where it is but read no faster (may be given again)")
+      ->allow_extra_args(false);
   app.add_option("--require-ttft", flags.require_ttft,
                  "The TTFT to hold after every idle time (500ms): ends with one of warm, bounded "
                  "cold start, not held");
@@ -172,6 +179,21 @@ Result<lab::AdaptedPlan> ChoosePlan(const MeasureFlags& flags) {
   return lab::AdaptedPlan{.plan = *std::move(plan), .left_out = {}};
 }
 
+// `--resume plan.toml` goes on with that plan's run. Afterwards what is to be resumed is the number
+// of a run, or "" for the latest.
+Status SortOutResume(MeasureFlags& flags) {
+  if (!flags.resume || flags.resume->empty() || ParseInt64(*flags.resume)) return {};
+  std::error_code none;
+  const bool is_plan =
+      flags.resume->ends_with(".toml") || std::filesystem::is_regular_file(*flags.resume, none);
+  if (!is_plan || !flags.plan_file.empty()) {
+    return Error(ErrorCode::kUsage,
+                 "measure: --resume takes the number of a run, not \"" + *flags.resume + "\"");
+  }
+  flags.plan_file = std::exchange(*flags.resume, "");
+  return {};
+}
+
 bool NamesPlan(const MeasureFlags& flags) {
   return !flags.plan_file.empty() || !flags.preset.empty() || Overrides(flags).Any();
 }
@@ -181,9 +203,7 @@ Result<lab::AdaptedPlan> PlanToGoOnWith(const MeasureFlags& flags, std::optional
   ASSIGN_OR_RETURN(lab::AdaptedPlan plan, ChoosePlan(flags));
   if (!flags.resume->empty()) {
     run_id = ParseInt64(*flags.resume);
-    if (run_id) return plan;
-    return Error(ErrorCode::kUsage,
-                 "measure: --resume takes the number of a run, not \"" + *flags.resume + "\"");
+    return plan;
   }
   ASSIGN_OR_RETURN(const std::string path, results::StorePath(flags.database));
   Result<results::Store> store = results::Store::Open(path, results::OpenMode::kReadOnly);
@@ -198,15 +218,9 @@ Result<lab::AdaptedPlan> PlanToGoOnWith(const MeasureFlags& flags, std::optional
 Result<lab::AdaptedPlan> StoredPlan(const MeasureFlags& flags, std::optional<int64_t>& run_id) {
   ASSIGN_OR_RETURN(const std::string path, results::StorePath(flags.database));
   ASSIGN_OR_RETURN(results::Store store, results::Store::Open(path, results::OpenMode::kReadOnly));
-  if (flags.resume->empty()) {
+  run_id = ParseInt64(*flags.resume);
+  if (!run_id) {
     ASSIGN_OR_RETURN(run_id, store.LatestRun());
-  } else {
-    const std::optional<int64_t> number = ParseInt64(*flags.resume);
-    if (!number) {
-      return Error(ErrorCode::kUsage,
-                   "measure: --resume takes the number of a run, not \"" + *flags.resume + "\"");
-    }
-    run_id = number;
   }
   ASSIGN_OR_RETURN(const results::Run run, store.LoadRun(*run_id));
   const std::string title = "the plan of run " + std::to_string(*run_id);
@@ -330,26 +344,10 @@ void Print(const MeasureFlags& flags, const lab::ExperimentResult& result,
   std::fputs(report::RenderRun(result.run, result.attempts, options).c_str(), stdout);
 }
 
-// One word as a shell takes it.
-std::string ShellWord(std::string_view word) {
-  constexpr std::string_view kPlain =
-      "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_./:=,+@%";
-  if (!word.empty() && word.find_first_not_of(kPlain) == std::string_view::npos) {
-    return std::string(word);
-  }
-  constexpr char kQuote = '\'';
-  std::string out(1, kQuote);
-  for (const char letter : word) {
-    if (letter == kQuote) out += "'\\'";
-    out += letter;
-  }
-  return out + "'";
-}
-
 // The command itself, and --resume: it serves every further evening as well.
 std::string CommandToGoOn(int argc, const char* const* argv, bool resumes) {
   std::string text = "rouse measure";
-  for (int i = 0; i < argc; ++i) text += " " + ShellWord(argv[i]);  // without the program
+  for (int i = 0; i < argc; ++i) text += " " + ShellQuoted(argv[i]);  // without the program
   return resumes ? text : text + " --resume";
 }
 
@@ -402,8 +400,22 @@ std::unique_ptr<lab::Sampler> SamplerOf(const lab::Plan& plan) {
   return lab::MakeSampler(os::ProcRoot::Real(), plan.sample_every_ns);
 }
 
+// The plan that the user wrote is not replaced by what was made of it.
+Status SparePlan(const MeasureFlags& flags, std::string_view flag, const std::string& written) {
+  std::error_code none;  // what is not there is not the plan
+  if (flags.plan_file.empty() || !std::filesystem::equivalent(flags.plan_file, written, none)) {
+    return {};
+  }
+  return Error(ErrorCode::kUsage, "measure: " + std::string(flag) + " would write over the plan " +
+                                      flags.plan_file + "; name another place");
+}
+
 // Before anything is measured: after a night it would be too late to say.
 Status CheckPlaces(const MeasureFlags& flags) {
+  RETURN_IF_ERROR(SparePlan(flags, "--html", flags.html_file));
+  if (!flags.out_folder.empty()) {
+    RETURN_IF_ERROR(SparePlan(flags, "--out", flags.out_folder + "/plan.toml"));
+  }
   if (!flags.html_file.empty()) {
     RETURN_IF_ERROR(report::CheckPage());
     if (!flags.dry_run) RETURN_IF_ERROR(CheckWholeFile(flags.html_file));
@@ -510,6 +522,7 @@ int RunMeasure(int argc, const char* const* argv) {
     std::fputs(lab::PlanSchemaJson().c_str(), stdout);
     return 0;
   }
+  if (const Status sorted = SortOutResume(flags); !sorted.ok()) return Fail(sorted.error());
   flags.command = CommandToGoOn(argc, argv, flags.resume.has_value());
   std::optional<int64_t> run_id;
   const Result<lab::AdaptedPlan> adapted = !flags.resume      ? ChoosePlan(flags)

@@ -221,6 +221,38 @@ def test_print_plan_gives_a_plan_that_is_accepted(run_rouse, tmp_path):
     assert ours["plan_hash"] == preset["plan_hash"]
 
 
+def test_the_users_own_plan_is_not_written_over(run_rouse, tmp_path, database):
+    folder = tmp_path / "exp1"
+    folder.mkdir()
+    plan = folder / "plan.toml"
+    text = "# why\n" + run_rouse("measure", "--print-plan").stdout
+    plan.write_text(text)
+    link = tmp_path / "same"
+    link.symlink_to(folder)
+    for flags in (["--out", folder], ["--out", link], ["--html", plan], ["--dry-run", "--out", link]):
+        answer = run_rouse("measure", plan, "--only", "warm", *flags)
+        assert answer.status == 2, answer.stderr
+        assert f"over the plan {plan}" in answer.stderr
+        assert plan.read_text() == text
+    assert not database.exists()
+
+
+def test_the_plan_may_stand_behind_any_option(run_rouse, tmp_path, database):
+    plan = tmp_path / "mine.toml"
+    plan.write_text(run_rouse("measure", "--print-plan").stdout)
+    dry = ("--dry-run", "--json", "--seed", "1")
+    whole = run_rouse("measure", plan, *dry).json()
+    assert run_rouse("measure", *dry, "--resume", plan).json() == whole
+    warm = run_rouse("measure", *dry, "--only", "warm", plan)
+    assert {each["condition"] for each in warm.json()["attempts"]} == {"warm"}
+    two = run_rouse("measure", *dry, "--only", "warm", "--only", "process new", plan)
+    assert {each["condition"] for each in two.json()["attempts"]} == {"warm", "process new"}
+    paths = run_rouse("measure", *dry, "--path", f"a={tmp_path}", "--path", f"b={tmp_path}", plan)
+    assert paths.status == 0, paths.stderr
+    soon = run_rouse("measure", "--resume", "soon")
+    assert soon.status == 2 and "takes the number of a run" in soon.stderr
+
+
 @pytest.mark.parametrize("arguments, words", [
     (["--preset", "quik"], 'did you mean "quick"?'),
     (["--repeats", "3"], "--repeat"),

@@ -191,6 +191,40 @@ def test_a_file_that_cannot_be_written_stays_as_it_was(run_rouse, quick, tmp_pat
     assert "none" in finished.stderr
 
 
+def test_a_link_stays_and_the_file_that_it_names_is_replaced(run_rouse, quick, tmp_path):
+    (tmp_path / "runs").mkdir()
+    old = tmp_path / "runs" / "1.json"
+    old.write_text("old")
+    chain = [tmp_path / "latest.json", tmp_path / "newest.json", tmp_path / "absent.json"]
+    for link, target in zip(chain, ("runs/1.json", "latest.json", "runs/2.json")):
+        link.symlink_to(target)
+    for link in chain[1:]:
+        assert run_rouse("report", 1, "--trace", link).status == 0
+    assert all(link.is_symlink() for link in chain)
+    assert json.loads(old.read_text()) == json.loads((tmp_path / "runs" / "2.json").read_text())
+    assert sorted(each.name for each in (tmp_path / "runs").iterdir()) == ["1.json", "2.json"]
+
+
+def test_an_open_descriptor_is_written_to_and_its_link_stays(rouse, environment, run_rouse, quick,
+                                                             tmp_path):
+    link = tmp_path / "stdout"  # as /dev/stdout is one
+    link.symlink_to("/proc/self/fd/1")
+    out = tmp_path / "out.txt"
+    with open(out, "w") as stream:
+        stream.write("before\n")
+        stream.flush()
+        for arguments in (["report", "1", "--trace"], ["compare", "1:warm", "1:page cache cold",
+                                                       "--html"]):
+            subprocess.run([rouse, *arguments, link], check=True, env=environment, stdout=stream)
+        stream.write("after\n")
+    assert link.is_symlink() and os.readlink(link) == "/proc/self/fd/1"
+    text = out.read_text()
+    assert text.startswith("before\n") and text.endswith("after\n")
+    trace, page = text.index('"traceEvents"'), text.index("<!doctype html")
+    assert trace < text.index("treatment") < page
+    assert list(tmp_path.glob("*.part*")) == []
+
+
 def cells(line: str) -> int:
     return line.replace("\\|", "").count("|")
 
