@@ -15,6 +15,7 @@
 #include "base/strings.h"
 #include "base/terminal_text.h"
 #include "base/units.h"
+#include "cli/output_text.h"
 
 namespace rouse::cli {
 namespace {
@@ -164,7 +165,7 @@ void Progress::Update(std::string_view text) {
   const std::lock_guard lock(mutex_);
   if (text == last_) return;
   last_ = text;
-  std::fprintf(stderr, "%.*s\n", static_cast<int>(text.size()), text.data());
+  std::fputs((SafeText(text) + "\n").c_str(), stderr);
 }
 
 void Progress::Show(const std::vector<std::string>& lines) {
@@ -204,7 +205,7 @@ void Progress::Line(std::string_view text) {
   Clear();
   const std::lock_guard lock(mutex_);
   if (!terminal_) {
-    std::fprintf(stderr, "%.*s\n", static_cast<int>(text.size()), text.data());
+    std::fputs((SafeLines(text) + "\n").c_str(), stderr);
     return;
   }
   const std::string wrapped =

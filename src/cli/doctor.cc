@@ -11,6 +11,7 @@
 #include "cli/commands.h"
 #include "cli/common.h"
 #include "cli/doctor_checks.h"
+#include "cli/output_text.h"
 #include "lab/calibration.h"
 #include "lab/targets.h"
 
@@ -68,7 +69,8 @@ nlohmann::json ReportJson(const DoctorReport& report) {
 }
 
 // Words of `text` on lines of at most kColumns, after `first` and, from the second line on, `next`.
-std::string Wrapped(const std::string& first, const std::string& next, const std::string& text) {
+std::string Wrapped(const std::string& first, const std::string& next, const std::string& foreign) {
+  const std::string text = SafeLines(foreign);
   std::string result = first;
   size_t column = first.size();
   bool line_is_empty = true;
@@ -189,11 +191,11 @@ std::string CalibrationText(const Calibration& calibration) {
 int Calibrate(bool json) {
   const Result<Calibration> rows = lab::Calibrate();
   if (!rows.ok()) return Fail(rows.error());
-  const std::string text =
-      json ? nlohmann::json{{"schema", "rouse.doctor/1"}, {"calibration", CalibrationJson(*rows)}}
-                     .dump(2) +
-                 "\n"
-           : CalibrationText(*rows);
+  const std::string text = json ? DumpJson(nlohmann::json{{"schema", "rouse.doctor/1"},
+                                                          {"calibration", CalibrationJson(*rows)}},
+                                           2) +
+                                      "\n"
+                                : CalibrationText(*rows);
   std::fputs(text.c_str(), stdout);
   return 0;
 }
@@ -233,7 +235,7 @@ int RunDoctor(int argc, const char* const* argv) {
   const Result<DoctorTarget> target = ReadDoctorTarget(target_text, model, model_file);
   if (!target.ok()) return Fail(target.error());
   const DoctorReport report = Examine(*target);
-  const std::string text = flags.json ? ReportJson(report).dump(2) + "\n" : ReportText(report);
+  const std::string text = flags.json ? DumpJson(ReportJson(report), 2) + "\n" : ReportText(report);
   std::fputs(text.c_str(), stdout);
   return 0;
 }

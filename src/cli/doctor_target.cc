@@ -4,9 +4,9 @@
 
 #include <algorithm>
 #include <cstdlib>
-#include <set>
 
 #include "base/strings.h"
+#include "cli/state_url.h"
 #include "lab/command_line.h"
 #include "lab/targets.h"
 #include "models/catalog.h"
@@ -36,22 +36,6 @@ bool IsThisMachine(const std::string& host) {
   return host == "127.0.0.1" || host == "localhost" || host == "::1";
 }
 
-// From the memory maps of the server and its children.
-std::vector<std::string> MappedModels(const std::vector<int>& tree) {
-  std::set<std::string> models;
-  for (const int pid : tree) {
-    const Result<std::string> maps = os::ProcRoot::Real().ReadOf(pid, "maps");
-    if (!maps.ok()) continue;
-    for (const std::string_view line : SplitAt(*maps, '\n')) {
-      const size_t slash = line.find('/');
-      if (slash != std::string_view::npos && line.ends_with(".gguf")) {
-        models.emplace(line.substr(slash));
-      }
-    }
-  }
-  return {models.begin(), models.end()};
-}
-
 Status LookAtUrl(DoctorTarget& target) {
   ASSIGN_OR_RETURN(const wire::Url url, wire::ParseUrl(target.spec.url));
   target.host = url.host;
@@ -66,7 +50,7 @@ Status LookAtUrl(DoctorTarget& target) {
   if (comm.ok()) target.comm = TrimBlanks(*comm);
   target.counters_readable = os::ReadProcIo(root, *target.pid).ok();
   const std::vector<int> tree = os::ProcessTree(*target.pid);
-  target.mapped_models = MappedModels(tree);
+  target.mapped_models = MappedModelFiles(tree);
   if (target.model_file.empty()) return {};
   const Result<os::Mappers> mappers = os::FindMappers(root, target.model_file);
   if (!mappers.ok()) return {};

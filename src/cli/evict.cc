@@ -3,10 +3,11 @@
 #include <nlohmann/json.hpp>
 #include <string>
 
-#include "base/units.h"
+#include "base/terminal_text.h"
 #include "cli/commands.h"
 #include "cli/common.h"
 #include "cli/file_argument.h"
+#include "cli/output_text.h"
 #include "cli/residency_json.h"
 #include "os/page_cache.h"
 
@@ -47,7 +48,8 @@ std::string Advice(const os::EvictReport& report, const std::string& file) {
   if (report.after.dirty_bytes.value_or(0) > 0) {
     return "Something still writes to it: try again when that has ended.";
   }
-  if (report.who.unreadable_processes > 0) return "See who maps it: sudo rouse state " + file;
+  if (report.who.unreadable_processes > 0)
+    return "See who maps it: sudo rouse state " + ShellQuoted(file);
   return "Try again when nothing reads it.";
 }
 
@@ -80,8 +82,11 @@ int RunEvict(int argc, const char* const* argv) {
     if (flags.json) {
       all.push_back(ReportJson(file, *report));
     } else if (report->Cold()) {
-      std::printf("%s: in the page cache were %s;\nnow %s\n", file.c_str(),
-                  ResidencyText(report->before).c_str(), ResidencyText(report->after).c_str());
+      const std::string text = Headed(file,
+                                      "in the page cache were " + ResidencyText(report->before) +
+                                          "; now " + ResidencyText(report->after),
+                                      StdoutColumns(flags));
+      std::fputs(text.c_str(), stdout);
     }
     if (!report->Cold()) {
       status = Fail(Error(ErrorCode::kState, "cannot drop " + file + " from the page cache: " +
@@ -89,7 +94,7 @@ int RunEvict(int argc, const char* const* argv) {
     }
   }
   if (flags.json && !all.empty()) {
-    std::fputs(((all.size() == 1 ? all[0] : all).dump(2) + "\n").c_str(), stdout);
+    std::fputs((DumpJson(all.size() == 1 ? all[0] : all, 2) + "\n").c_str(), stdout);
   }
   return status;
 }

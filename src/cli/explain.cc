@@ -7,6 +7,7 @@
 
 #include "cli/commands.h"
 #include "cli/common.h"
+#include "cli/output_text.h"
 #include "cli/run_argument.h"
 #include "cli/state_url.h"
 #include "explain/explain.h"
@@ -21,9 +22,9 @@ using results::Run;
 template <typename Explanation>
 int Print(const Explanation& explanation, const CommonFlags& flags) {
   const std::string text = flags.json ? explain::ExplanationJson(explanation) + "\n"
-                                      : explain::ExplanationText(explanation);
+                                      : SafeLines(explain::ExplanationText(explanation));
   std::fputs(text.c_str(), stdout);
-  return std::fflush(stdout) == 0 ? 0 : Fail(Error(ErrorCode::kIo, "cannot write to stdout"));
+  return 0;
 }
 
 std::optional<double> Number(const nlohmann::json& object, const char* key) {

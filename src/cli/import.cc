@@ -236,7 +236,7 @@ int Import(const ImportFlags& import_flags, const CommonFlags& flags) {
         "Run %lld: %s in %s, stored in %s.\n"
         "rouse report %lld shows them.\n",
         static_cast<long long>(*id), FormatCount(std::ssize(imported->attempts), "attempt").c_str(),
-        FormatCount(std::ssize(run.conditions), "condition").c_str(), store_path->c_str(),
+        FormatCount(std::ssize(run.conditions), "condition").c_str(), SafeText(*store_path).c_str(),
         static_cast<long long>(*id));
   }
   return 0;

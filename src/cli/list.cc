@@ -137,7 +137,7 @@ Status Print(const std::vector<RunSummary>& runs, results::Store* store, const C
              const std::string& path) {
   if (flags.json) return PrintJson(runs, store);
   if (runs.empty()) {
-    std::printf("No runs yet in %s. rouse measure makes one.\n", path.c_str());
+    std::printf("No runs yet in %s. rouse measure makes one.\n", SafeText(path).c_str());
     return {};
   }
   const int columns = TerminalOf(flags, fileno(stdout)).columns;

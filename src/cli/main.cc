@@ -1,6 +1,11 @@
 // rouse: measures, explains and shortens the time to first token of local LLM servers.
 // This file finds the command and hands over to it.
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
 #include <cstdio>
+#include <cstring>
 #include <exception>
 #include <string>
 #include <string_view>
@@ -15,6 +20,9 @@
 
 namespace rouse::cli {
 namespace {
+
+constexpr int kRejectedStatus = 1;
+constexpr int kUndecidedStatus = 4;
 
 void PrintOverview() {
   std::string text =
@@ -51,6 +59,22 @@ void PrintVersion() {
   std::fputs(text.c_str(), stdout);
 }
 
+// What was printed has arrived, or the status says that it has not. To a reader that has gone (a
+// closed pipe) nothing is owed.
+int AfterWriting(int status) {
+  const bool failed_before = std::ferror(stdout) != 0;
+  errno = 0;
+  const bool failed_now = std::fflush(stdout) != 0;
+  if (!failed_before && !failed_now) return status;
+  const std::string reason = failed_now ? std::strerror(errno) : "a part is missing";
+  struct stat facts{};
+  const bool to_a_reader =
+      fstat(STDOUT_FILENO, &facts) == 0 && (S_ISFIFO(facts.st_mode) || S_ISSOCK(facts.st_mode));
+  const bool had_failed = status != 0 && status != kRejectedStatus && status != kUndecidedStatus;
+  if (to_a_reader || had_failed) return status;
+  return Fail(Error(ErrorCode::kIo, "cannot write to standard output: " + reason));
+}
+
 int Main(int argc, const char* const* argv) {
   const std::string_view name = argc > 1 ? argv[1] : "--help";
   if (name == "--help" || name == "-h" || name == "help") {
@@ -79,7 +103,7 @@ int Main(int argc, const char* const* argv) {
 
 int main(int argc, char** argv) {
   try {
-    return rouse::cli::Main(argc, argv);
+    return rouse::cli::AfterWriting(rouse::cli::Main(argc, argv));
   } catch (const std::exception& exception) {
     // None is expected; a library's that got through shall end in words all the same.
     return rouse::cli::Fail(

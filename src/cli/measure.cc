@@ -21,6 +21,7 @@
 #include "cli/common.h"
 #include "cli/measure_out.h"
 #include "cli/measure_verify.h"
+#include "cli/output_text.h"
 #include "cli/run_view.h"
 #include "cli/whole_file.h"
 #include "engine/engine.h"
@@ -277,7 +278,7 @@ int ShowDryRun(const MeasureFlags& flags, const lab::AdaptedPlan& adapted, uint6
   }
   const std::string text =
       flags.common.json ? lab::ScheduleJson(plan, run) : lab::ScheduleText(plan, run);
-  std::fputs(text.c_str(), stdout);
+  std::fputs((flags.common.json ? text : SafeLines(text)).c_str(), stdout);
   return 0;
 }
 
@@ -447,7 +448,7 @@ int Measure(const MeasureFlags& flags, const lab::AdaptedPlan& adapted, uint64_t
   const lab::Plan& plan = adapted.plan;
   // Of runs that were killed with all that cleans up after them: they would disturb this one.
   for (const std::string& each : lab::RemoveLeftovers()) {
-    std::fprintf(stderr, "Removed what a killed rouse had left: %s\n", each.c_str());
+    std::fprintf(stderr, "Removed what a killed rouse had left: %s\n", SafeText(each).c_str());
   }
   // Before any thread exists: the keeper that ends our children whatever happens to us.
   if (const Status keeper = os::StartKeeper(); !keeper.ok()) return Fail(keeper.error());
@@ -541,7 +542,8 @@ int RunMeasure(int argc, const char* const* argv) {
   const uint64_t seed = plan->seed ? *plan->seed : lab::DrawSeed();
   if (flags.dry_run) return ShowDryRun(flags, *adapted, seed);
   if (!adapted->left_out.empty() && !flags.common.quiet) {
-    std::fputs(("On this target:\n" + lab::LeftOutText(adapted->left_out)).c_str(), stderr);
+    std::fputs(SafeLines("On this target:\n" + lab::LeftOutText(adapted->left_out)).c_str(),
+               stderr);
   }
   if (!MayBegin(flags, *plan, seed)) {
     return Fail(Error(ErrorCode::kInterrupted, "nothing was begun; --yes begins without asking"));

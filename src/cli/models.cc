@@ -4,9 +4,11 @@
 #include <string>
 #include <vector>
 
+#include "base/terminal_text.h"
 #include "base/units.h"
 #include "cli/commands.h"
 #include "cli/common.h"
+#include "cli/output_text.h"
 #include "gguf/split.h"
 #include "models/catalog.h"
 
@@ -59,9 +61,7 @@ nlohmann::json ToJson(const CatalogEntry& entry, const Verified* verified) {
   return object;
 }
 
-std::string Column(const std::string& text, size_t width) {
-  return text.size() >= width ? text + "  " : text + std::string(width - text.size() + 2, ' ');
-}
+std::string Column(const std::string& text, int width) { return PadRight(text, width) + "  "; }
 
 // What kind of model a sound file holds: "llama, 30 blocks, 49152 tokens".
 std::string ShapeOf(const CatalogEntry& entry) {
@@ -76,19 +76,23 @@ std::string ShapeOf(const CatalogEntry& entry) {
 }
 
 void PrintTable(const std::vector<CatalogEntry>& entries, const std::vector<Verified>& verified) {
-  size_t width = 4;
-  for (const CatalogEntry& entry : entries) width = std::max(width, entry.name.size());
+  int width = 4;
+  for (const CatalogEntry& entry : entries) {
+    width = std::max(width, DisplayColumns(SafeText(entry.name)));
+  }
   std::string text;
   for (size_t i = 0; i < entries.size(); ++i) {
     const CatalogEntry& entry = entries[i];
-    text += Column(entry.name, width);
+    text += Column(SafeText(entry.name), width);
     text += Column(entry.bytes.has_value() ? FormatBytes(*entry.bytes) : "", 8);
-    text += !entry.present ? "not here" : entry.problem.empty() ? ShapeOf(entry) : "unusable";
+    text += !entry.present          ? "not here"
+            : entry.problem.empty() ? SafeText(ShapeOf(entry))
+                                    : "unusable";
     if (entry.is_default) text += " (default)";
     text += '\n';
-    const std::string indent(width + 2, ' ');
-    if (entry.present) text += indent + entry.path + '\n';
-    if (!entry.problem.empty()) text += indent + entry.problem + '\n';
+    const std::string indent(static_cast<size_t>(width) + 2, ' ');
+    if (entry.present) text += indent + SafeText(entry.path) + '\n';
+    if (!entry.problem.empty()) text += indent + SafeText(entry.problem) + '\n';
     if (!entry.present) text += indent + "get it: " + entry.how_to_get + '\n';
     if (!verified.empty() && !verified[i].sha256.empty()) {
       const char* const verdict = !entry.sha256.has_value() ? ""
@@ -98,7 +102,7 @@ void PrintTable(const std::vector<CatalogEntry>& entries, const std::vector<Veri
     }
   }
   text += "\nSearched for *.gguf:";
-  for (const std::string& folder : models::SearchFolders()) text += " " + folder;
+  for (const std::string& folder : models::SearchFolders()) text += " " + SafeText(folder);
   text += "\nPut a GGUF file there, or name one by its path: rouse measure --model ./FILE.gguf\n";
   std::fputs(text.c_str(), stdout);
 }
@@ -140,9 +144,7 @@ int RunModels(int argc, const char* const* argv) {
       list.push_back(ToJson(entries[i], verify ? &verified[i] : nullptr));
     }
     const nlohmann::json object = {{"models", std::move(list)}};
-    // Names of files may hold any bytes.
-    const auto lossy = nlohmann::json::error_handler_t::replace;
-    std::printf("%s\n", object.dump(2, ' ', false, lossy).c_str());
+    std::printf("%s\n", DumpJson(object, 2).c_str());
   } else {
     PrintTable(entries, verified);
   }

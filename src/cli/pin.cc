@@ -9,11 +9,13 @@
 #include <string>
 #include <vector>
 
+#include "base/terminal_text.h"
 #include "base/time.h"
 #include "base/units.h"
 #include "cli/commands.h"
 #include "cli/common.h"
 #include "cli/file_argument.h"
+#include "cli/output_text.h"
 #include "loader/reader.h"
 #include "os/cgroup.h"
 #include "os/page_cache.h"
@@ -132,6 +134,12 @@ std::string_view LetGoName(LetGo why) {
   return "";
 }
 
+std::string PercentText(double percent) {
+  char text[32];
+  std::snprintf(text, sizeof text, "%g %%", percent);
+  return text;
+}
+
 void Announce(const PinOptions& options, const Pinned& pinned, const CommonFlags& flags) {
   const bool watches = MemoryPressure().has_value();
   if (flags.json) {
@@ -144,21 +152,23 @@ void Announce(const PinOptions& options, const Pinned& pinned, const CommonFlags
                                  {"proof", pinned.proof + ", VmLck"},
                                  {"pid", getpid()},
                                  {"watches_pressure", watches}};
-    std::printf("%s\n", line.dump().c_str());
+    std::printf("%s\n", DumpJson(line).c_str());
   } else {
-    std::printf("%s: %s locked in memory (VmLck %s, %s resident by %s)\n",
-                DescribeFiles(options.files).c_str(), FormatBytes(pinned.bytes).c_str(),
-                FormatBytes(pinned.locked_bytes).c_str(),
-                FormatBytes(pinned.resident_bytes).c_str(), pinned.proof.c_str());
-    if (watches) {
-      std::printf(
-          "Held until Ctrl-C, or until tasks wait for memory for more than %g %% of 10 s.\n",
-          options.pressure_bound_percent);
-    } else {
-      std::printf(
-          "Held until Ctrl-C. This kernel does not tell memory pressure (/proc/pressure), "
-          "so it is not watched.\n");
-    }
+    const int columns = StdoutColumns(flags);
+    const std::string held =
+        watches
+            ? "Held until Ctrl-C, or until tasks wait for memory for more than " +
+                  PercentText(options.pressure_bound_percent) + " of 10 s."
+            : "Held until Ctrl-C. This kernel does not tell memory pressure (/proc/pressure), so "
+              "it is not watched.";
+    const std::string text =
+        Headed(DescribeFiles(options.files),
+               FormatBytes(pinned.bytes) + " locked in memory (VmLck " +
+                   FormatBytes(pinned.locked_bytes) + ", " + FormatBytes(pinned.resident_bytes) +
+                   " resident by " + pinned.proof + ")",
+               columns) +
+        WrapText(held, {.columns = columns});
+    std::fputs(text.c_str(), stdout);
   }
   std::fflush(stdout);
 }
@@ -169,20 +179,18 @@ int Released(const PinOptions& options, LetGo why, int64_t held_ns, const Common
                                  {"event", "released"},
                                  {"reason", LetGoName(why)},
                                  {"held_ns", held_ns}};
-    std::printf("%s\n", line.dump().c_str());
+    std::printf("%s\n", DumpJson(line).c_str());
   } else if (why != LetGo::kPressure) {
     std::printf("Let go after %s.\n", FormatDuration(held_ns).c_str());
   }
   std::fflush(stdout);
   if (why != LetGo::kPressure) return 0;
-  char bound[32];
-  std::snprintf(bound, sizeof bound, "%g", options.pressure_bound_percent);
-  return Fail(
-      Error(ErrorCode::kState, "let go of " + DescribeFiles(options.files) + " after " +
-                                   FormatDuration(held_ns) +
-                                   ": tasks waited for memory for more than " + bound +
-                                   " % of the last 10 s.\nThe machine is short of memory: pin a "
-                                   "smaller model, or raise --max-pressure"));
+  return Fail(Error(ErrorCode::kState,
+                    "let go of " + DescribeFiles(options.files) + " after " +
+                        FormatDuration(held_ns) + ": tasks waited for memory for more than " +
+                        PercentText(options.pressure_bound_percent) +
+                        " of the last 10 s.\nThe machine is short of memory: pin a "
+                        "smaller model, or raise --max-pressure"));
 }
 
 int Pin(const PinOptions& options, const CommonFlags& flags) {

@@ -5,6 +5,7 @@
 
 #include "base/terminal_text.h"
 #include "base/units.h"
+#include "cli/output_text.h"
 
 namespace rouse::cli {
 namespace {
@@ -12,12 +13,8 @@ namespace {
 constexpr int kColumnsMin = 60;
 constexpr int kLabelColumns = 12;
 
-std::string Labelled(const std::string& label, const std::string& text, int columns) {
-  if (text.empty()) return "";
-  constexpr int kIndent = 2 + kLabelColumns;
-  return "  " + PadRight(label, kLabelColumns) +
-         WrapText(text, {.columns = columns, .indent = kIndent, .hanging = kIndent})
-             .substr(kIndent);
+std::string Line(std::string_view label, const std::string& text, int columns) {
+  return text.empty() ? "" : Labelled(label, text, kLabelColumns, columns);
 }
 
 std::string Headline(const results::Attempt& attempt) {
@@ -57,7 +54,7 @@ std::string TokenLine(const results::Attempt& attempt, int columns) {
   if (attempt.stream.pings.value_or(0) > 0) {
     text += "; " + std::to_string(*attempt.stream.pings) + " pings";
   }
-  return Labelled("tokens", text, columns);
+  return Line("tokens", text, columns);
 }
 
 std::string StageLine(const results::Attempt& attempt, int columns) {
@@ -70,7 +67,7 @@ std::string StageLine(const results::Attempt& attempt, int columns) {
             FormatDuration(*time.ns);
     if (time.source == results::StageSource::kServer) text += " (says the server)";
   }
-  return Labelled("waited for", text, columns);
+  return Line("waited for", text, columns);
 }
 
 std::string ConnectionLine(const results::Attempt& attempt, const wire::Exchange& exchange,
@@ -83,7 +80,7 @@ std::string ConnectionLine(const results::Attempt& attempt, const wire::Exchange
     text += "; this client read " + FormatDuration(*exchange.client_read_delay_ns) +
             " after the kernel had the bytes";
   }
-  return Labelled("connection", text, columns);
+  return Line("connection", text, columns);
 }
 
 std::string AnswerLine(const wire::Exchange& exchange, int columns) {

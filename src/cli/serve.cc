@@ -19,10 +19,12 @@
 #include <thread>
 
 #include "base/fd.h"
+#include "base/terminal_text.h"
 #include "base/time.h"
 #include "base/units.h"
 #include "cli/commands.h"
 #include "cli/common.h"
+#include "cli/output_text.h"
 #include "engine/engine.h"
 #include "models/catalog.h"
 #include "server/api_key.h"
@@ -149,7 +151,7 @@ server::Log MakeLog(const ServeFlags& flags) {
     if (level == server::LogLevel::kDetail && !verbose) return;
     const std::string when = FormatWallTime(WallNowNs());
     const std::lock_guard lock(mutex);
-    std::fprintf(stderr, "rouse serve: %s %s\n", when.c_str(), line.c_str());
+    std::fprintf(stderr, "rouse serve: %s %s\n", when.c_str(), SafeText(line).c_str());
   };
 }
 
@@ -218,8 +220,7 @@ void PrintReady(const server::ModelServer& server, const std::string& model) {
                                         {"port", server.port()},
                                         {"pid", ::getpid()},
                                         {"model", model}};
-  const auto lossy = nlohmann::json::error_handler_t::replace;
-  std::printf("%s\n", ready.dump(-1, ' ', false, lossy).c_str());
+  std::printf("%s\n", DumpJson(ready).c_str());
   std::fflush(stdout);
 }
 

@@ -5,6 +5,7 @@
 #include "cli/commands.h"
 #include "cli/common.h"
 #include "cli/file_argument.h"
+#include "cli/output_text.h"
 #include "cli/state_file.h"
 #include "cli/state_url.h"
 
@@ -14,8 +15,8 @@ namespace {
 int StateOfUrl(const std::string& url, const CommonFlags& flags) {
   const Result<ServerState> state = ReadServerState(url);
   if (!state.ok()) return Fail(state.error());
-  const std::string text =
-      flags.json ? ServerStateJson(*state).dump(2) + "\n" : ServerStateText(*state);
+  const std::string text = flags.json ? DumpJson(ServerStateJson(*state), 2) + "\n"
+                                      : ServerStateText(*state, StdoutColumns(flags));
   std::fputs(text.c_str(), stdout);
   return 0;
 }
@@ -33,11 +34,11 @@ int StateOfFile(const std::string& argument, const CommonFlags& flags) {
     if (flags.json) {
       all.push_back(FileStateJson(*state));
     } else {
-      text += (text.empty() ? "" : "\n") + FileStateText(*state);
+      text += (text.empty() ? "" : "\n") + FileStateText(*state, StdoutColumns(flags));
     }
   }
   // One object for one file, as the contract has it; a list for the parts of a split model.
-  if (flags.json) text = (all.size() == 1 ? all[0] : all).dump(2) + "\n";
+  if (flags.json) text = DumpJson(all.size() == 1 ? all[0] : all, 2) + "\n";
   std::fputs(text.c_str(), stdout);
   if (!reason.empty()) return Fail(Error(ErrorCode::kPermission, reason));
   return 0;

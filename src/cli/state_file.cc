@@ -5,15 +5,18 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <cstdio>
 
+#include "base/terminal_text.h"
 #include "base/units.h"
+#include "cli/output_text.h"
 #include "cli/residency_json.h"
 #include "gguf/header.h"
 
 namespace rouse::cli {
 namespace {
 
+constexpr int kLabelColumns = 19;
+constexpr int kGroupColumns = 24;
 constexpr int64_t kSegments = 72;  // columns of the strip picture
 constexpr double kWarm = 0.99;     // as the contract has it
 constexpr double kCold = 0.01;
@@ -126,20 +129,26 @@ std::string StorageText(const os::Storage& storage) {
   return text;
 }
 
-std::string MappersText(const os::Mappers& mappers) {
+std::string MapperText(const os::Mapper& mapper) {
+  std::string text = mapper.comm + " (pid " + std::to_string(mapper.pid) + ")";
+  if (mapper.resident_bytes) text += ", " + FormatBytes(*mapper.resident_bytes) + " in its table";
+  if (mapper.locked_bytes.value_or(0) > 0) {
+    text += ", " + FormatBytes(*mapper.locked_bytes) + " locked";
+  }
+  return text;
+}
+
+std::string MappersText(const os::Mappers& mappers, int columns) {
   std::string text;
   for (const os::Mapper& mapper : mappers.mappers) {
-    text += "  mapped by          " + mapper.comm + " (pid " + std::to_string(mapper.pid) + ")";
-    if (mapper.resident_bytes) text += ", " + FormatBytes(*mapper.resident_bytes) + " in its table";
-    if (mapper.locked_bytes.value_or(0) > 0) {
-      text += ", " + FormatBytes(*mapper.locked_bytes) + " locked";
-    }
-    text += '\n';
+    text += Labelled("mapped by", MapperText(mapper), kLabelColumns, columns);
   }
   if (mappers.unreadable_processes > 0) {
-    text += "  not looked at      " + std::to_string(mappers.unreadable_processes) + " processes" +
-            (geteuid() == 0 ? " that the kernel hides, even from root\n"
-                            : " of other users (root can)\n");
+    text += Labelled("not looked at",
+                     std::to_string(mappers.unreadable_processes) + " processes" +
+                         (geteuid() == 0 ? " that the kernel hides, even from root"
+                                         : " of other users (root can)"),
+                     kLabelColumns, columns);
   }
   return text;
 }
@@ -246,42 +255,47 @@ std::string GroupTable(const std::vector<GroupState>& groups) {
   for (const GroupLine& line : JoinGroups(groups)) {
     std::string name = line.first;
     if (line.groups > 1) name += " to " + line.last;
-    char row[96];
-    std::snprintf(row, sizeof row, "  %-24s %10s  %8s\n", name.c_str(),
-                  FormatBytes(line.bytes).c_str(),
-                  RatioText(Ratio(line.resident_bytes, line.bytes)).c_str());
-    text += row;
+    text += "  " + PadRight(FitText(name, kGroupColumns), kGroupColumns) + " " +
+            PadLeft(FormatBytes(line.bytes), 10) + "  " +
+            PadLeft(RatioText(Ratio(line.resident_bytes, line.bytes)), 8) + "\n";
   }
   return text;
 }
 
-std::string FileStateText(const FileState& state) {
-  std::string text = state.path + "\n";
+std::string FileStateText(const FileState& state, int columns) {
+  std::string text = SafeText(state.path) + "\n";
+  const auto line = [&](std::string_view label, const std::string& words) {
+    text += Labelled(label, words, kLabelColumns, columns);
+  };
   if (!state.whole) {
-    return text + "  in the page cache  unknown: " + state.reason + "\n" +
-           MappersText(state.mappers);
+    line("in the page cache", "unknown: " + state.reason);
+    return text + MappersText(state.mappers, columns);
   }
   const os::Residency& whole = *state.whole;
-  text += "  in the page cache  " + ResidencyText(whole) + "\n";
+  line("in the page cache", ResidencyText(whole));
   if (!whole.Exact()) {
-    text +=
-        "                     (the kernel tells the exact number to the file's owner, to\n"
-        "                     whoever may write it, and to root)\n";
+    line("",
+         "(the kernel tells the exact number to the file's owner, to whoever may write it, and to "
+         "root)");
   }
   const int64_t unwritten = whole.dirty_bytes.value_or(0) + whole.writeback_bytes.value_or(0);
-  if (unwritten > 0) text += "  not yet on disk    " + FormatBytes(unwritten) + "\n";
+  if (unwritten > 0) line("not yet on disk", FormatBytes(unwritten));
   if (state.locked_bytes.value_or(0) > 0) {
-    text += "  locked             " + FormatBytes(*state.locked_bytes) + " (cannot be dropped)\n";
+    line("locked", FormatBytes(*state.locked_bytes) + " (cannot be dropped)");
   }
-  text += MappersText(state.mappers);
-  if (state.storage) text += "  storage            " + StorageText(*state.storage) + "\n";
+  text += MappersText(state.mappers, columns);
+  if (state.storage) line("storage", StorageText(*state.storage));
   if (!state.segments.empty()) {
     text += "\n  |" + StripPicture(state.segments) + "|\n";
-    text += "   start of the file, " + FormatBytes(state.ranges[0].bytes) +
-            " a mark:  # all  + most  - some  . nothing resident\n";
+    text += WrapText("start of the file, " + FormatBytes(state.ranges[0].bytes) +
+                         " a mark: # all, + most, - some, . nothing resident",
+                     {.columns = columns, .indent = 3, .hanging = 3});
   }
   if (!state.groups.empty()) {
-    text += "\n  in the order in which a first token needs it, and the share that is resident\n";
+    text += "\n" + WrapText(
+                       "in the order in which a first token needs it, and the share that is "
+                       "resident",
+                       {.columns = columns, .indent = 2, .hanging = 2});
     text += GroupTable(state.groups);
   }
   return text;

@@ -39,7 +39,8 @@ Result<FileState> ReadFileState(const std::string& path);
 nlohmann::json FileStateJson(const FileState& state);
 
 // For people, 80 columns.
-std::string FileStateText(const FileState& state);
+// The path stands on one line, whatever its length; the rest fits into `columns`.
+std::string FileStateText(const FileState& state, int columns);
 
 // One character a segment: '#' wholly resident, '+' half and more, '-' less, '.' nothing.
 std::string StripPicture(const std::vector<os::Residency>& segments);

@@ -2,21 +2,23 @@
 
 #include <unistd.h>
 
-#include <charconv>
+#include <ctime>
 #include <set>
 
 #include "base/strings.h"
+#include "base/terminal_text.h"
 #include "base/time.h"
 #include "base/units.h"
+#include "cli/output_text.h"
 #include "cli/residency_json.h"
 #include "lab/control.h"
-#include "os/boot.h"
 #include "os/process.h"
 
 namespace rouse::cli {
 namespace {
 
 constexpr int64_t kPatienceNs = 5 * kNsPerSecond;
+constexpr int kLabelColumns = 19;
 
 struct Endpoint {
   std::string base;  // "http://127.0.0.1:8080"
@@ -50,27 +52,25 @@ bool IsThisMachine(const std::string& host) {
   return host == "localhost" || host == "[::1]" || host == "::1" || host.starts_with("127.");
 }
 
+// From the clock that the start was told on: a container's /proc/uptime may be its own.
+std::optional<int64_t> AgeNs(int pid) {
+  const Result<int64_t> start_ticks = os::ProcessStartTicks(pid);
+  timespec now{};
+  if (!start_ticks.ok() || clock_gettime(CLOCK_BOOTTIME, &now) != 0) return std::nullopt;
+  const int64_t age_ns = now.tv_sec * kNsPerSecond + now.tv_nsec -
+                         *start_ticks * (kNsPerSecond / sysconf(_SC_CLK_TCK));
+  return age_ns < 0 ? std::nullopt : std::optional<int64_t>(age_ns);
+}
+
 void FillFromProc(int pid, ServerState& state) {
   const os::ProcRoot& root = os::ProcRoot::Real();
   state.pid = pid;
   const Result<std::string> comm = root.ReadOf(pid, "comm");
   if (comm.ok()) state.comm = TrimBlanks(*comm);
-  state.counters = os::ReadProcessTreeCounters(root, os::ProcessTree(pid));
-  const Result<int64_t> start_ticks = os::ProcessStartTicks(pid);
-  const Result<os::Boot> boot = os::ReadBoot(root);
-  if (start_ticks.ok() && boot.ok() && boot->uptime_ns) {
-    state.age_ns = *boot->uptime_ns - *start_ticks * (kNsPerSecond / sysconf(_SC_CLK_TCK));
-  }
-  const Result<std::string> maps = root.ReadOf(pid, "maps");
-  if (!maps.ok()) return;
-  std::set<std::string> paths;
-  for (const std::string_view line : SplitAt(*maps, '\n')) {
-    const size_t slash = line.find('/');
-    if (slash != std::string_view::npos && line.ends_with(".gguf")) {
-      paths.emplace(line.substr(slash));
-    }
-  }
-  for (const std::string& path : paths) {
+  const std::vector<int> tree = os::ProcessTree(pid);
+  state.counters = os::ReadProcessTreeCounters(root, tree);
+  state.age_ns = AgeNs(pid);
+  for (const std::string& path : MappedModelFiles(tree)) {
     MappedModel model{path, std::nullopt, ""};
     const Result<os::Residency> residency = os::ReadResidency(path);
     if (residency.ok()) {
@@ -83,28 +83,56 @@ void FillFromProc(int pid, ServerState& state) {
 }
 
 std::string Text(const nlohmann::json& value) {
-  return value.is_string() ? value.get<std::string>() : value.dump();
+  return SafeText(value.is_string() ? value.get<std::string>() : DumpJson(value));
+}
+
+// Null for what is not there, and in what is no object.
+nlohmann::json Member(const nlohmann::json& object, const char* key) {
+  if (!object.is_object()) return {};
+  const auto found = object.find(key);
+  return found == object.end() ? nlohmann::json() : *found;
+}
+
+std::vector<nlohmann::json> Listed(const nlohmann::json& value) {
+  return value.is_array() ? value.get<std::vector<nlohmann::json>>()
+                          : std::vector<nlohmann::json>();
 }
 
 std::string OwnText(const nlohmann::json& own) {
   std::string text;
-  for (const nlohmann::json& model : own.value("models", nlohmann::json::array())) {
-    text += "  model " + Text(model.value("id", nlohmann::json("?"))) + "\n";
-    const nlohmann::json layers = model.value("layers", nlohmann::json::object());
-    for (const auto& [layer, value] : layers.items()) {
-      text += "    " + layer + std::string(layer.size() < 14 ? 14 - layer.size() : 1, ' ') +
-              Text(value) + "\n";
+  for (const nlohmann::json& model : Listed(Member(own, "models"))) {
+    const nlohmann::json id = Member(model, "id");
+    text += "  model " + (id.is_null() ? "?" : Text(id)) + "\n";
+    const nlohmann::json layers = Member(model, "layers");
+    if (layers.is_object()) {
+      for (const auto& [layer, value] : layers.items()) {
+        text += "    " + PadRight(SafeText(layer), 13) + " " + Text(value) + "\n";
+      }
     }
-    const auto eta = model.find("eta_first_token_ns");
-    if (eta != model.end() && eta->is_number_integer()) {
-      text +=
-          "    a first token now would take about " + FormatDuration(eta->get<int64_t>()) + "\n";
+    const nlohmann::json eta = Member(model, "eta_first_token_ns");
+    if (eta.is_number_integer()) {
+      text += "    a first token now would take about " + FormatDuration(eta.get<int64_t>()) + "\n";
     }
   }
   return text;
 }
 
 }  // namespace
+
+std::vector<std::string> MappedModelFiles(std::span<const int> processes) {
+  std::set<std::string> files;
+  for (const int pid : processes) {
+    const Result<std::string> maps = os::ProcRoot::Real().ReadOf(pid, "maps");
+    if (!maps.ok()) continue;
+    for (const std::string_view line : SplitAt(*maps, '\n')) {
+      const size_t slash = line.find('/');
+      if (slash != std::string_view::npos && line.ends_with(".gguf")) {
+        files.emplace(line.substr(slash));
+      }
+    }
+  }
+  return {files.begin(), files.end()};
+}
 
 Result<ServerState> ReadServerState(const std::string& url) {
   ASSIGN_OR_RETURN(const Endpoint endpoint, ParseUrl(url));
@@ -113,8 +141,8 @@ Result<ServerState> ReadServerState(const std::string& url) {
   ASSIGN_OR_RETURN(const lab::ControlReply reply,
                    lab::CallControl(endpoint.base, "GET", "/state", "", MonoNow() + kPatienceNs));
   state.own = nlohmann::json::parse(reply.body, nullptr, /*allow_exceptions=*/false);
-  const bool is_rouse = reply.status == 200 && state.own.is_object() &&
-                        state.own.value("schema", "") == "rouse.server_state/1";
+  const bool is_rouse =
+      reply.status == 200 && Member(state.own, "schema") == "rouse.server_state/1";
   if (!is_rouse) {
     state.own = nullptr;
     state.own_missing =
@@ -166,25 +194,34 @@ nlohmann::json ServerStateJson(const ServerState& state) {
   return json;
 }
 
-std::string ServerStateText(const ServerState& state) {
-  std::string text = state.url + "\n";
-  text += state.own.is_null() ? "  of itself          unknown: " + state.own_missing + "\n"
-                              : OwnText(state.own);
-  if (!state.pid) return text + "  process            unknown: " + state.pid_missing + "\n";
-  text += "  process            " + state.comm + " (pid " + std::to_string(*state.pid) + ")";
-  if (state.age_ns) text += ", " + FormatDuration(*state.age_ns) + " old";
-  text += '\n';
+std::string ServerStateText(const ServerState& state, int columns) {
+  std::string text = SafeText(state.url) + "\n";
+  const auto line = [&](std::string_view label, const std::string& words) {
+    text += Labelled(label, words, kLabelColumns, columns);
+  };
+  if (state.own.is_null()) {
+    line("of itself", "unknown: " + state.own_missing);
+  } else {
+    text += OwnText(state.own);
+  }
+  if (!state.pid) {
+    line("process", "unknown: " + state.pid_missing);
+    return text;
+  }
+  line("process", state.comm + " (pid " + std::to_string(*state.pid) + ")" +
+                      (state.age_ns ? ", " + FormatDuration(*state.age_ns) + " old" : ""));
   if (state.counters.rss_bytes) {
-    text += "  memory             " + FormatBytes(*state.counters.rss_bytes) + " resident, " +
-            FormatBytes(state.counters.swap_bytes.value_or(0)) + " swapped out (whole tree)\n";
+    line("memory", FormatBytes(*state.counters.rss_bytes) + " resident, " +
+                       FormatBytes(state.counters.swap_bytes.value_or(0)) +
+                       " swapped out (whole tree)");
   }
   for (const MappedModel& model : state.models) {
-    text += "  maps               " + model.path + "\n                     ";
-    text += model.residency ? "in the page cache: " + ResidencyText(*model.residency)
-                            : "page cache unknown: " + model.reason;
-    text += '\n';
+    // Unbroken, so that it can be copied.
+    text += "  " + PadRight("maps", kLabelColumns) + SafeText(model.path) + "\n";
+    line("", model.residency ? "in the page cache: " + ResidencyText(*model.residency)
+                             : "page cache unknown: " + model.reason);
   }
-  if (state.models.empty()) text += "  maps               no .gguf file\n";
+  if (state.models.empty()) line("maps", "no .gguf file");
   return text;
 }
 

@@ -4,6 +4,7 @@
 
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -37,6 +38,11 @@ struct ServerState {
 Result<ServerState> ReadServerState(const std::string& url);
 
 nlohmann::json ServerStateJson(const ServerState& state);
-std::string ServerStateText(const ServerState& state);
+// Paths stand on one line each, whatever their length; the rest fits into `columns`.
+std::string ServerStateText(const ServerState& state, int columns);
+
+// The .gguf files in the memory maps of these processes, sorted; maps that may not be read are
+// passed over. A server's children are its processes too: see os::ProcessTree.
+std::vector<std::string> MappedModelFiles(std::span<const int> processes);
 
 }  // namespace rouse::cli

@@ -5,10 +5,12 @@
 #include <nlohmann/json.hpp>
 #include <string>
 
+#include "base/terminal_text.h"
 #include "base/time.h"
 #include "base/units.h"
 #include "cli/commands.h"
 #include "cli/common.h"
+#include "cli/output_text.h"
 #include "gguf/synthetic.h"
 
 namespace rouse::cli {
@@ -69,13 +71,12 @@ void PrintReport(const std::string& path, const gguf::SyntheticSpec& spec,
                                    {"parameters", report.parameters},
                                    {"seed", spec.seed},
                                    {"write_ns", report.duration_ns}};
-    const auto lossy = nlohmann::json::error_handler_t::replace;
-    std::printf("%s\n", object.dump(2, ' ', false, lossy).c_str());
+    std::printf("%s\n", DumpJson(object, 2).c_str());
     return;
   }
   const double millions = static_cast<double>(report.parameters) / 1e6;
-  std::printf("%s: %s, %.0f M weights, %lld tokens, written and synced in %s (%s)\n", path.c_str(),
-              FormatBytes(report.file_bytes).c_str(), millions,
+  std::printf("%s: %s, %.0f M weights, %lld tokens, written and synced in %s (%s)\n",
+              SafeText(path).c_str(), FormatBytes(report.file_bytes).c_str(), millions,
               static_cast<long long>(report.vocabulary_size),
               FormatDuration(report.duration_ns).c_str(),
               Rate(report.file_bytes, report.duration_ns).c_str());

@@ -8,6 +8,7 @@
 #include "base/time.h"
 #include "cli/commands.h"
 #include "cli/common.h"
+#include "cli/output_text.h"
 #include "cli/ui_server.h"
 #include "results/store.h"
 
@@ -23,7 +24,7 @@ void PrintReady(const UiServer& server, const CommonFlags& flags) {
                                           {"host", server.host()},
                                           {"port", server.port()},
                                           {"pid", ::getpid()}};
-    std::printf("%s\n", ready.dump().c_str());
+    std::printf("%s\n", DumpJson(ready).c_str());
   } else {
     std::printf("%s\n", server.url().c_str());
   }

@@ -4,10 +4,12 @@
 #include <nlohmann/json.hpp>
 #include <string>
 
+#include "base/terminal_text.h"
 #include "base/units.h"
 #include "cli/commands.h"
 #include "cli/common.h"
 #include "cli/file_argument.h"
+#include "cli/output_text.h"
 #include "cli/residency_json.h"
 #include "loader/reader.h"
 #include "os/page_cache.h"
@@ -87,8 +89,8 @@ nlohmann::json WarmedJson(const std::string& file, double fraction, const Warmed
   return json;
 }
 
-void PrintWarmed(const std::string& file, const Warmed& warmed) {
-  std::string text = file + ": in the page cache " + ResidencyText(warmed.whole);
+void PrintWarmed(const std::string& file, const Warmed& warmed, int columns) {
+  std::string text = "in the page cache " + ResidencyText(warmed.whole);
   const std::optional<int64_t> read_bytes = warmed.report.ReadBytes();
   if (read_bytes && *read_bytes > 0) {
     text += "; " + FormatBytes(*read_bytes) + " read in " +
@@ -97,7 +99,7 @@ void PrintWarmed(const std::string& file, const Warmed& warmed) {
   } else if (read_bytes) {
     text += "; it was there already";
   }
-  std::printf("%s\n", text.c_str());
+  std::fputs(Headed(file, text, columns).c_str(), stdout);
 }
 
 }  // namespace
@@ -138,7 +140,7 @@ int RunWarm(int argc, const char* const* argv) {
       break;
     }
     if (flags.json) all.push_back(WarmedJson(file, fraction, *warmed));
-    if (!flags.json) PrintWarmed(file, *warmed);
+    if (!flags.json) PrintWarmed(file, *warmed, StdoutColumns(flags));
     if (!warmed->reached) {
       status = Fail(Error(
           ErrorCode::kState,
@@ -147,11 +149,11 @@ int RunWarm(int argc, const char* const* argv) {
               FormatBytes(std::llround(fraction * static_cast<double>(warmed->whole.file_bytes))) +
               ".\nMemory may be short, or another process maps the rest: rouse "
               "state " +
-              file));
+              ShellQuoted(file)));
     }
   }
   if (flags.json && !all.empty()) {
-    std::fputs(((all.size() == 1 ? all[0] : all).dump(2) + "\n").c_str(), stdout);
+    std::fputs((DumpJson(all.size() == 1 ? all[0] : all, 2) + "\n").c_str(), stdout);
   }
   return status;
 }

@@ -46,7 +46,7 @@ std::string Member(const nlohmann::json& object, const char* key) {
 // What the built-in server's state says in "layer_details" of a layer; empty for anything else.
 nlohmann::json ToldLayer(const std::string& state_json, const char* layer) {
   const nlohmann::json json = nlohmann::json::parse(state_json, nullptr, false);
-  if (!json.is_object() || json.value("schema", "") != "rouse.server_state/1") return {};
+  if (!json.is_object() || Member(json, "schema") != "rouse.server_state/1") return {};
   if (!json.contains("models") || !json["models"].is_array() || json["models"].empty()) return {};
   const nlohmann::json& model = json["models"][0];
   if (!model.is_object() || !model.contains("layer_details")) return {};

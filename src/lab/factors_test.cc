@@ -70,6 +70,17 @@ TEST(Factors, ArgumentsThatTheServersStateDeniesAreNotReached) {
   EXPECT_EQ(readings["target_args"].detail, "the server's state says threads = 2");
 }
 
+// Any server may answer GET /state, with anything.
+TEST(Factors, AStateOfAnotherKindTellsNoArguments) {
+  const Plan plan = Bench::ParseOrDie(Plans("target_args = [\"--threads\", \"3\"]\n"));
+  for (const char* const told : {R"({"schema": 1})", R"({"schema": ["rouse.server_state/1"]})",
+                                 "[]", R"({"schema": "rouse.server_state/1", "models": [7]})"}) {
+    results::LayerReadings readings;
+    AddToldArguments(plan.conditions[1], told, readings);
+    EXPECT_FALSE(readings["target_args"].reached.value_or(false)) << told;
+  }
+}
+
 TEST(Factors, APathIsACopyThatTheServerIsStartedWith) {
   const std::string root = testing::TempDir() + "factors-path";
   std::filesystem::remove_all(root);

@@ -27,6 +27,12 @@ std::string TextOf(const Json& object, const char* key) {
   return found != object.end() && found->is_string() ? found->get<std::string>() : "";
 }
 
+// Whether a member is true; of another type it is not.
+bool FlagOf(const Json& object, const char* key) {
+  const auto found = object.find(key);
+  return found != object.end() && *found == true;
+}
+
 // A member that is an array, or an empty one.
 Json ArrayOf(const Json& object, const char* key) {
   const auto found = object.find(key);
@@ -174,7 +180,7 @@ class LlamaServerTarget : public UrlTarget {
       const std::string value = TextOf(model["status"], "value");
       if (value == "loaded") state.model_loaded = true;
       if (value == "unloaded" || value == "sleeping") state.model_loaded = false;
-      failed_ = model["status"].value("failed", false);
+      failed_ = FlagOf(model["status"], "failed");
       return state;
     }
     if (router_) {
@@ -182,7 +188,7 @@ class LlamaServerTarget : public UrlTarget {
                    "the router has no model \"" + spec_.model + "\"; it has " + known);
     }
     ASSIGN_OR_RETURN(const Json props, GetJson("/props"));
-    state.model_loaded = !props.value("is_sleeping", false);
+    state.model_loaded = !FlagOf(props, "is_sleeping");
     return state;
   }
 

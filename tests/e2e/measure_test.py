@@ -229,7 +229,8 @@ def test_the_users_own_plan_is_not_written_over(run_rouse, tmp_path, database):
     plan.write_text(text)
     link = tmp_path / "same"
     link.symlink_to(folder)
-    for flags in (["--out", folder], ["--out", link], ["--html", plan], ["--dry-run", "--out", link]):
+    for flags in (["--out", folder], ["--out", link], ["--html", plan],
+                  ["--dry-run", "--out", link]):
         answer = run_rouse("measure", plan, "--only", "warm", *flags)
         assert answer.status == 2, answer.stderr
         assert f"over the plan {plan}" in answer.stderr
