@@ -167,6 +167,10 @@ TEST(Compare, SaysAtWhichMarginARejectedClaimWouldNotBeRejected) {
             "At a margin of 50.0 ms or less it would no longer be a reject.");
 }
 
+std::string PlanOf(const std::string& prompt, const std::string& context) {
+  return "[experiment]\nprompt = " + prompt + "\n\n[target]\ncontext = " + context + "\n";
+}
+
 struct Two {
   results::Run t;
   results::Run c;
@@ -176,7 +180,7 @@ struct Two {
   Two() {
     for (results::Run* const run : {&t, &c}) {
       run->model = "m.gguf";
-      run->plan_toml = "[experiment]\nprompt = \"hello\"   # short\ncontext = 2048\n";
+      run->plan_toml = PlanOf("\"hello\"   # short", "2048");
       run->environment = {{"kernel", "6.1"}, {"boot_id", "x"}, {"model_sha256", "aa"}};
     }
     t.id = 1;
@@ -228,8 +232,8 @@ TEST(UndeclaredDifferences, InTheWorkRefuseAVerdict) {
   const std::vector<std::pair<std::string, std::function<void(Two&)>>> kinds = {
       {"model", [](Two& two) { two.c.model = "other.gguf"; }},
       {"model_sha256", [](Two& two) { two.c.environment["model_sha256"] = "bb"; }},
-      {"prompt", [](Two& two) { two.c.plan_toml = "prompt = \"bye\"\ncontext = 2048\n"; }},
-      {"context", [](Two& two) { two.c.plan_toml = "prompt = \"hello\"\ncontext = 4096\n"; }},
+      {"prompt", [](Two& two) { two.c.plan_toml = PlanOf("\"bye\"", "2048"); }},
+      {"context", [](Two& two) { two.c.plan_toml = PlanOf("\"hello\"", "4096"); }},
       {"api",
        [](Two& two) {
          for (Attempt& a : two.ca) a.api = "openai-completions";
@@ -254,6 +258,39 @@ TEST(UndeclaredDifferences, InTheWorkRefuseAVerdict) {
     ASSERT_TRUE(declared.ok()) << name;
     EXPECT_THAT(declared->warnings, IsEmpty());
   }
+}
+
+TEST(UndeclaredDifferences, InAPromptAreFoundHoweverItIsWritten) {
+  const std::vector<std::pair<std::string, std::string>> kinds = {
+      {R"("say \"a\" then b")", R"("say \"a\" then c")"},
+      {"\"\"\"\nOne\ntwo.\n\"\"\"", "\"\"\"\nOne\nthree.\n\"\"\""},
+      {"'''One\ntwo'''", "'''One\nthree'''"},
+      {"\"\"\"\nOne\ncontext = 1\n\"\"\"", "\"\"\"\nOne\ncontext = 2\n\"\"\""}};
+  for (const auto& [t, c] : kinds) {
+    Two two;
+    two.t.plan_toml = PlanOf(t, "2048");
+    two.c.plan_toml = PlanOf(c, "2048");
+    const Result<Comparison> refused = two.With(stats::Expect::kEqual);
+    ASSERT_FALSE(refused.ok()) << t;
+    EXPECT_THAT(refused.error().message(), HasSubstr("prompt differs: \""));
+    EXPECT_THAT(refused.error().message(), Not(HasSubstr("context differs")));
+  }
+  Two same;  // written in another way
+  same.t.plan_toml = PlanOf("\"\"\"\nOne\\ttwo\"\"\"", "2_048");
+  same.c.plan_toml = PlanOf("'One\ttwo'", "2048  # tokens");
+  EXPECT_TRUE(same.With(stats::Expect::kEqual).ok());
+}
+
+TEST(UndeclaredDifferences, OfALongPromptAreShownWhereTheyBegin) {
+  Two two;
+  const std::string alike(500, 'x');
+  two.t.plan_toml = PlanOf("\"" + alike + "one\"", "2048");
+  two.c.plan_toml = PlanOf("\"" + alike + "two\"", "2048");
+  const Result<Comparison> shown = two.With(std::nullopt);
+  ASSERT_TRUE(shown.ok());
+  const std::string before = "\"..." + alike.substr(0, 20);
+  EXPECT_EQ(shown->warnings[0].message,
+            "prompt differs: " + before + "one\" against " + before + "two\"");
 }
 
 TEST(UndeclaredDifferences, OfAModelAreDeclaredTogether) {

@@ -6,8 +6,9 @@
 #include <optional>
 #include <string_view>
 
-#include "base/strings.h"
+#include "base/terminal_text.h"
 #include "base/units.h"
+#include "report/plan_value.h"
 #include "stats/summary.h"
 
 namespace rouse::report {
@@ -36,7 +37,10 @@ bool IsIn(const std::array<std::string_view, kCount>& names, std::string_view na
 class Finder {
  public:
   void Compare(const std::string& what, const std::string& t, const std::string& c) {
-    if (t == c) return;
+    if (t != c) Add(what, t, c);
+  }
+  // Of values that differ, as they are shown; "" is not recorded.
+  void Add(const std::string& what, const std::string& t, const std::string& c) {
     const std::string none = "(not recorded)";
     const bool both = !t.empty() && !c.empty();
     found_.push_back(
@@ -54,24 +58,32 @@ class Finder {
   std::vector<Difference> found_;
 };
 
-// The value of the first line `key = ...` of a plan, as written; "" without one. The plan was
-// checked when it ran; this reads no more of TOML than that.
-std::string PlanValue(const std::string& toml, std::string_view key) {
-  for (const std::string_view line : SplitAt(toml, '\n')) {
-    const std::string_view trimmed = TrimBlanks(line);
-    if (!trimmed.starts_with(key)) continue;
-    std::string_view rest = TrimBlanks(trimmed.substr(key.size()));
-    if (!rest.starts_with('=')) continue;
-    rest = TrimBlanks(rest.substr(1));
-    // A comment ends a value that is no string.
-    if (!rest.starts_with('"') && !rest.starts_with('\'')) {
-      rest = TrimBlanks(rest.substr(0, rest.find('#')));
-    } else if (const size_t end = rest.find(rest[0], 1); end != std::string_view::npos) {
-      rest = rest.substr(0, end + 1);
-    }
-    return std::string(rest);
+// What a difference calls it, and where the plan has it.
+struct PlanKey {
+  const char* name;
+  const char* path;
+};
+constexpr std::array<PlanKey, 2> kPlanKeys = {
+    {{"prompt", "experiment.prompt"}, {"context", "target.context"}}};
+
+// One of two texts that are alike up to `same`: quoted, on one line, from shortly before there.
+std::string ShownFrom(const std::string& text, size_t same) {
+  constexpr size_t kBefore = 20;
+  constexpr int kColumns = 120;
+  const std::string shown = same <= 2 * kBefore ? text : "..." + text.substr(same - kBefore);
+  return "\"" + FitText(shown, kColumns) + "\"";
+}
+
+void ComparePlans(const Run& t, const Run& c, Finder& finder) {
+  for (const auto& [name, path] : kPlanKeys) {
+    const auto of_t = PlanValue(t.plan_toml, path);
+    const auto of_c = PlanValue(c.plan_toml, path);
+    if (of_t == of_c) continue;
+    const size_t same =
+        of_t && of_c ? static_cast<size_t>(std::ranges::mismatch(*of_t, *of_c).in1 - of_t->begin())
+                     : 0;
+    finder.Add(name, of_t ? ShownFrom(*of_t, same) : "", of_c ? ShownFrom(*of_c, same) : "");
   }
-  return "";
 }
 
 std::optional<double> PromptTokens(std::span<const Attempt* const> attempts) {
@@ -128,9 +140,7 @@ std::vector<Difference> FindDifferences(const DifferenceSide& treatment,
   const Run& c = *control.run;
   Finder finder;
   finder.Compare("model", t.model, c.model);
-  for (const char* const key : {"prompt", "context"}) {
-    finder.Compare(key, PlanValue(t.plan_toml, key), PlanValue(c.plan_toml, key));
-  }
+  ComparePlans(t, c, finder);
   finder.Compare("api", Apis(treatment.attempts), Apis(control.attempts));
   CompareTokens(treatment, control, finder);
   finder.Compare("rouse_version", t.rouse_version, c.rouse_version);

@@ -9,6 +9,7 @@
 
 #include "base/terminal_text.h"
 #include "base/units.h"
+#include "report/plan_value.h"
 #include "report/sample.h"
 #include "results/metrics.h"
 #include "stats/summary.h"
@@ -102,7 +103,7 @@ Json OrNull(const std::optional<Value>& value) {
 
 std::optional<KvSummary> SummarizeKv(const results::Run& run, std::span<const Attempt> attempts) {
   KvSummary summary;
-  summary.same_prompts = run.plan_toml.find("\nsalt = \"block\"") != std::string::npos;
+  summary.same_prompts = PlanValue(run.plan_toml, "experiment.salt") == "block";
   std::map<int64_t, Answer> reference;
   for (const ConditionAttempts& condition : ByCondition(run, attempts)) {
     const auto found =
