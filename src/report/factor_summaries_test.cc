@@ -4,6 +4,8 @@
 
 #include <nlohmann/json.hpp>
 
+#include "base/strings.h"
+#include "base/terminal_text.h"
 #include "report/json.h"
 #include "report/kv_summary.h"
 #include "report/load_summary.h"
@@ -137,7 +139,7 @@ TEST(PromptSummary, IsNotThereForRunsOfOneLength) {
 
 struct KvRun {
   KvRun() {
-    run.plan_toml = "[experiment]\nname = \"kv\"\nsalt = \"block\"\n";
+    run.plan_toml = "[experiment]\nname = \"kv\"\nsalt = 'block'  # as text\n";
     run.conditions = {Row("f16", {{"target_args", R"(["--flash-attn", "off"])"}}),
                       Row("q4", {{"target_args", R"(["--cache-type-k", "q4_0"])"}}, "f16"),
                       Row("other", {{"target_args", R"(["--threads", "1"])"}}, "f16")};
@@ -224,12 +226,36 @@ TEST(LoadSummary, TellsTailsQueueAndTheLastOfABurst) {
   EXPECT_EQ(burst.cotenant_slowdown, 0.5);
   EXPECT_FALSE(summary->rows[0].to_base.has_value());
   EXPECT_EQ(summary->rows[2].load, "background disk");
-  const std::string text = LoadText(*summary, {.columns = 90});
+  const std::string text = LoadText(*summary, {.columns = 80});
+  EXPECT_THAT(text, HasSubstr("  p90"));
   EXPECT_THAT(text, HasSubstr("3.00"));
-  EXPECT_THAT(text, HasSubstr("3 requests of bursts failed"));
+  EXPECT_THAT(text, HasSubstr("more attempts. 3\n  requests of bursts failed"));
   const json told = json::parse(LoadJson(*summary));
   EXPECT_EQ(told["rows"][1]["max_ns"], 400'000'000);
   EXPECT_TRUE(told["rows"][0]["queue_share"].is_null());
+}
+
+TEST(LoadSummary, IsNeverWiderThanTheTerminal) {
+  LoadSummary summary;
+  LoadRow row;
+  row.condition = "4 at once, with a background of requests";
+  stats::Sample sample;
+  for (int i = 0; i < 40; ++i) sample.values.push_back(123'456'789'000.0 + i);
+  row.ttft = stats::Summarize(sample);
+  row.to_base = 123.45;
+  row.queue_share = 1.0;
+  row.burst_last_ns = 123'456'789'000;
+  row.cotenant_slowdown = 12.34;
+  row.companions_failed = 1234;
+  summary.rows = {row, LoadRow()};
+  for (int columns = 60; columns <= 120; ++columns) {
+    const std::string text = LoadText(summary, {.columns = columns});
+    for (const std::string_view line : SplitAt(text, '\n')) {
+      EXPECT_LE(DisplayColumns(line), columns) << line;
+    }
+    EXPECT_THAT(text, HasSubstr("  4 at o"));
+    EXPECT_THAT(text, HasSubstr("neighbour"));
+  }
 }
 
 TEST(LoadSummary, IsNotThereWithoutALoad) {

@@ -17,6 +17,8 @@ namespace {
 using Json = nlohmann::ordered_json;
 using results::Attempt;
 
+constexpr int kGap = 2;  // blanks between columns
+
 std::string StateOf(const results::ConditionRow& row, const std::string& layer) {
   const auto found = row.state.find(layer);
   return found == row.state.end() ? "" : found->second;
@@ -88,6 +90,59 @@ std::string Percent(const std::optional<double>& share) {
   return text.data();
 }
 
+enum : size_t { kMedian, kP90, kMax, kToBase, kQueue, kLast, kNeighbour, kCells };
+using Cells = std::array<std::string, kCells>;
+const Cells kHeads = {"median", "p90", "max", "x alone", "queue", "last", "neighbour"};
+
+Cells CellsOf(const LoadRow& row) {
+  std::array<char, 32> ratio{};
+  std::snprintf(ratio.data(), ratio.size(), "%.2f", row.to_base.value_or(0));
+  return {Time(row.ttft.median.value),
+          Time(row.ttft.p90.value),
+          Time(row.ttft.max),
+          row.to_base ? ratio.data() : "-",
+          Percent(row.queue_share),
+          row.burst_last_ns ? FormatDuration(std::llround(*row.burst_last_ns)) : "-",
+          Percent(row.cotenant_slowdown)};
+}
+
+struct Layout {
+  int name = 0;
+  std::array<int, kCells> widths{};  // 0: there is no room for it
+};
+
+// Each column as wide as it has to be, the name has the rest. Where that is too little, the tails
+// give way: the JSON and the pages have them.
+Layout LayOut(const std::vector<Cells>& rows, int columns) {
+  constexpr int kNameFewest = 14;
+  constexpr int kNameMost = 30;
+  constexpr std::array<size_t, 2> kGiveWay = {kP90, kMax};
+  Layout layout;
+  layout.name = columns - 2;
+  for (size_t cell = 0; cell < kCells; ++cell) {
+    for (const Cells& row : rows) {
+      layout.widths[cell] = std::max(layout.widths[cell], DisplayColumns(row[cell]));
+    }
+    layout.name -= layout.widths[cell] + kGap;
+  }
+  for (const size_t cell : kGiveWay) {
+    if (layout.name >= kNameFewest) break;
+    layout.name += layout.widths[cell] + kGap;
+    layout.widths[cell] = 0;
+  }
+  layout.name = std::min(layout.name, kNameMost);
+  return layout;
+}
+
+std::string Line(const std::string& name, const Cells& cells, const Layout& layout) {
+  std::string line = "  " + PadRight(FitText(name, layout.name), layout.name);
+  for (size_t cell = 0; cell < kCells; ++cell) {
+    if (layout.widths[cell] == 0) continue;
+    line += std::string(kGap, ' ') + PadLeft(cells[cell], layout.widths[cell]);
+  }
+  return line + "\n";
+}
+
 Json Number(const stats::Estimate& estimate) {
   const std::optional<double> value = estimate.Value();
   return value ? Json(*value) : Json();
@@ -124,33 +179,27 @@ std::optional<LoadSummary> SummarizeLoads(const results::Run& run,
 }
 
 std::string LoadText(const LoadSummary& summary, const TerminalOptions& options) {
-  std::string out = "\nContention: tails, queue, the last of a burst, what another service pays\n";
-  std::array<char, 240> text{};
-  std::snprintf(text.data(), text.size(), "  %-18s %9s %9s %9s %7s %6s %9s %9s\n", "condition",
-                "median", "p90", "max", "x alone", "queue", "last", "neighbour");
-  out += text.data();
   int64_t failed = 0;
   bool no_p90 = false;
+  std::vector<Cells> rows = {kHeads};
   for (const LoadRow& row : summary.rows) {
-    std::array<char, 32> ratio{};
-    std::snprintf(ratio.data(), ratio.size(), "%.2f", row.to_base.value_or(0));
-    const std::string last =
-        row.burst_last_ns ? FormatDuration(std::llround(*row.burst_last_ns)) : "-";
-    std::snprintf(text.data(), text.size(), "  %-18s %9s %9s %9s %7s %6s %9s %9s\n",
-                  FitText(row.condition, 18).c_str(), Time(row.ttft.median.value).c_str(),
-                  Time(row.ttft.p90.value).c_str(), Time(row.ttft.max).c_str(),
-                  row.to_base ? ratio.data() : "-", Percent(row.queue_share).c_str(), last.c_str(),
-                  Percent(row.cotenant_slowdown).c_str());
-    out += text.data();
+    rows.push_back(CellsOf(row));
     failed += row.companions_failed;
     no_p90 = no_p90 || row.ttft.p90.value.kind == stats::Estimate::Kind::kNone;
+  }
+  const Layout layout = LayOut(rows, options.columns);
+  std::string out =
+      WrapText("Contention: tails, queue, the last of a burst, what another service pays",
+               {.columns = options.columns, .hanging = 2});
+  for (size_t i = 0; i < rows.size(); ++i) {
+    out += Line(i == 0 ? "condition" : summary.rows[i - 1].condition, rows[i], layout);
   }
   std::string notes =
       "last: the longest TTFT of a burst. neighbour: how much slower 4.5 ms of work every 50 ms "
       "became while the request ran.";
-  if (no_p90) notes += " A p90 needs more attempts.";
+  if (no_p90 && layout.widths[kP90] > 0) notes += " A p90 needs more attempts.";
   if (failed > 0) notes += " " + std::to_string(failed) + " requests of bursts failed.";
-  return out + WrapText(notes, {.columns = options.columns, .indent = 2, .hanging = 2});
+  return "\n" + out + WrapText(notes, {.columns = options.columns, .indent = 2, .hanging = 2});
 }
 
 std::string LoadJson(const LoadSummary& summary) {
