@@ -539,6 +539,14 @@ def test_a_running_run_is_seen_to_go_on(start_ui, run_rouse, browser, rouse, env
 
             browser.open(url + "runs/1", width=1280)
             count = "document.querySelector('.count').textContent"
+            # What a redraw adds to the window would stay for good.
+            browser.eval("""(() => {
+                window.added = [];
+                const add = window.addEventListener;
+                window.addEventListener = function (kind, ...more) {
+                    window.added.push(kind);
+                    return add.call(this, kind, ...more);
+                }; })()""")
             browser.wait("document.querySelector('.live .bar') !== null")
             # A choice of the reader, then more results: they wait until the reader lets go.
             browser.eval("""(() => {
@@ -555,6 +563,13 @@ def test_a_running_run_is_seen_to_go_on(start_ui, run_rouse, browser, rouse, env
             assert browser.eval("document.querySelector('.filters input').value") == "idle"
             assert abs(browser.eval(place) - top) <= 2, "what is read stays where it is"
             assert browser.eval("document.querySelectorAll('main').length") == 1
+            assert browser.eval("window.added") == []
+            rows = "document.querySelectorAll('.attempts tbody tr').length"
+            filtered = browser.eval(rows)
+            browser.eval("document.querySelector('.attempts tbody').replaceChildren()")
+            browser.eval("dispatchEvent(new Event('beforeprint')) && true")
+            assert browser.eval(rows) == filtered, "the table that stands there is printed"
+            browser.eval("dispatchEvent(new Event('afterprint')) && true")
             assert browser.do("told") == []
             measuring.kill()
             measuring.wait(20)

@@ -4,11 +4,9 @@
 import { h } from "./dom";
 import { after, follow, NOTHING, type Listing } from "./feed";
 import { ProgressCard } from "./progress";
+import { Refresher } from "./refresher";
 
 const RECENT = 3;
-/** Reading and drawing a long run costs something: at most a fifth of the time goes there. */
-const REST = 4;
-const REST_LEAST_MS = 2000;
 
 /** Whether the reader is in the middle of something that a redraw would take away. */
 export function isBusy(main: Element | null): boolean {
@@ -29,20 +27,21 @@ export class Live {
   private readonly fresh = h("button", { type: "button", class: "show-new", hidden: true });
   private card: ProgressCard | null = null;
   private listing: Listing = NOTHING;
-  private timer = 0;
-  private rest_ms = REST_LEAST_MS;
+  private readonly refresher: Refresher;
 
   /** `drawn`: what the page shows already, as stateOf() has it; `refresh` fetches the data and draws
-   * it; `main` is what it draws into. */
-  constructor(private readonly run: number, private drawn: string, events: string, private readonly refresh: () => Promise<void>, private readonly main: () => Element | null) {
+   * it, and says whether that went well; `main` is what it draws into. */
+  constructor(private readonly run: number, drawn: string, events: string, refresh: () => Promise<boolean>, main: () => Element | null) {
     this.element.append(this.notice, this.fresh);
-    this.fresh.addEventListener("click", () => { this.fresh.blur(); void this.update(); });
+    this.fresh.textContent = "There are new results: show them";
+    this.refresher = new Refresher(drawn, { state: () => this.state(), refresh, busy: () => isBusy(main()), offer: (shown) => { this.fresh.hidden = !shown; } });
+    this.fresh.addEventListener("click", () => { this.fresh.blur(); void this.refresher.update(); });
     follow(events, (message) => {
       this.listing = after(this.listing, message);
       this.show();
     }, (connection) => this.say(connection === "lost" ? "Not connected: has rouse ui ended? This page tries again by itself." : this.problem()));
     setInterval(() => this.card?.tick(Date.now()), 1000);
-    document.addEventListener("focusout", () => this.schedule());
+    document.addEventListener("focusout", () => this.refresher.schedule());
   }
 
   private problem(): string {
@@ -56,9 +55,9 @@ export class Live {
     this.notice.hidden = words === "";
   }
 
-  private state(): string {
+  private state(): string | null {
     const run = this.listing.runs.get(this.run);
-    return run ? stateOf(run) : this.drawn;
+    return run ? stateOf(run) : null;
   }
 
   private show(): void {
@@ -75,30 +74,6 @@ export class Live {
       this.card?.element.remove();
       this.card = null;
     }
-    this.schedule();
-  }
-
-  private schedule(): void {
-    if (this.timer || this.state() === this.drawn) return;
-    this.timer = window.setTimeout(() => {
-      this.timer = 0;
-      if (this.state() === this.drawn) return;
-      if (isBusy(this.main())) {
-        this.fresh.hidden = false;
-        this.fresh.textContent = "There are new results: show them";
-        return;
-      }
-      void this.update();
-    }, this.rest_ms);
-  }
-
-  private async update(): Promise<void> {
-    this.fresh.hidden = true;
-    const wanted = this.state();
-    const begin = performance.now();
-    await this.refresh();
-    this.drawn = wanted;
-    this.rest_ms = Math.max(REST_LEAST_MS, REST * (performance.now() - begin));
-    this.schedule();
+    this.refresher.schedule();
   }
 }

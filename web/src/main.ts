@@ -15,7 +15,7 @@ import { attemptView } from "./lanes";
 import { countersOf, countersPicture, ecdfPicture, idlePicture, orderPicture, stagesPicture, type RunData } from "./pictures";
 import { allDrawn, figure, followWidth, forgetPictures, later, redrawAll } from "./plots";
 import { Live, stateOf } from "./live";
-import { AttemptTable, newTableState, type TableState } from "./table";
+import { AttemptTable, followPrint, newTableState, type TableState } from "./table";
 import { themeButton } from "./theme";
 import { verification } from "./verification";
 import { brokenSteps, brokenWords, conditionBars, GRADES, ladder, ladderSteps, ladderTitle, losesLayers } from "./tracks";
@@ -218,6 +218,7 @@ async function start(): Promise<void> {
   const origin: Origin = { served: source !== undefined, home: list ?? null };
   const view: View = { attempt: null, table: newTableState() };
   followWidth();
+  followPrint();
   installDefinitions(root);
   let main: HTMLElement | null = null;
   let last = "";
@@ -240,7 +241,7 @@ async function start(): Promise<void> {
   const page = await once();
   if (events === undefined || page?.kind !== "run" || page.report.status === "complete") return;
   const attempts = page.attempts.prime.filter((prime) => prime === 0).length;
-  const live = new Live(page.report.run ?? 0, stateOf({ ...page.report, attempts }), events, async () => void (await once()), () => main);
+  const live = new Live(page.report.run ?? 0, stateOf({ ...page.report, attempts }), events, async () => (await once()) !== null, () => main);
   root.prepend(live.element);
 }
 

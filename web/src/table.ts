@@ -103,6 +103,15 @@ export interface TableParts {
   state: TableState;
 }
 
+/** The one that stands on the page, or will in a moment. */
+let latest: AttemptTable | null = null;
+
+/** Once a page, and not once a table: each redraw makes another one. */
+export function followPrint(): void {
+  addEventListener("beforeprint", () => latest?.drawForPrint(true));
+  addEventListener("afterprint", () => latest?.drawForPrint(false));
+}
+
 export class AttemptTable {
   readonly element: HTMLElement;
   private readonly body = h("tbody");
@@ -139,9 +148,13 @@ export class AttemptTable {
           h("button", { type: "button", click: () => void this.saveJson() }, "JSON"))),
       this.count, this.scroller);
     new ResizeObserver(() => this.draw(true)).observe(this.scroller);
-    addEventListener("beforeprint", () => this.draw(true, Math.min(this.shown.length, 400)));
-    addEventListener("afterprint", () => this.draw(true));
     this.refilter();
+    latest = this;
+  }
+
+  /** On paper nothing scrolls: as many rows as somebody may read there. */
+  drawForPrint(printing: boolean): void {
+    this.draw(true, printing ? Math.min(this.shown.length, 400) : undefined);
   }
 
   /** How many rows the filter lets through now. */
