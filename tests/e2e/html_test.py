@@ -326,8 +326,10 @@ def test_no_attempt_is_a_page_too(run_rouse, tmp_path, look):
 
 
 @needs_browser
-def test_ten_thousand_attempts_are_dots_on_a_canvas_and_rows_in_sight(run_rouse, tmp_path, look):
-    lines = [{"condition": f"c{index % 5}", "outcome": "timeout" if index % 500 == 7 else "ok",
+@pytest.mark.parametrize("every", [500, 5])  # few failures, and as many as successes elsewhere
+def test_ten_thousand_attempts_are_marks_on_a_canvas_and_rows_in_sight(run_rouse, tmp_path, look,
+                                                                       every):
+    lines = [{"condition": f"c{index % 5}", "outcome": "timeout" if index % every == 2 else "ok",
               "ttft_ns": 10_000_000 * (1 + index % 5) + 997 * index % 3_000_000,
               "block": index // 5, "position": index, "marks_ns": {"end": 90_000_000},
               "stages_ns": {"prefill": 9_000_000}, "counters": {"target_read_bytes": index}}
@@ -337,8 +339,9 @@ def test_ten_thousand_attempts_are_dots_on_a_canvas_and_rows_in_sight(run_rouse,
     assert_sound(found)
     failed = [line for line in lines if line["outcome"] == "timeout"]
     assert sum(found["canvasDots"]) == len(lines) - len(failed)
+    assert sum(found["canvasCrosses"]) == (len(failed) if len(failed) >= 1200 else 0)
     assert found["count"] == "10,000 attempts" and 10 < found["rows"] < 80
-    assert found["filtered"] == f"{len(failed)} of 10,000 attempts"
+    assert found["filtered"] == f"{len(failed):,} of 10,000 attempts"
     assert len(json.loads((tmp_path / "looked/saved.json").read_text())) == len(failed)
 
 

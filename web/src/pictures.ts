@@ -6,7 +6,7 @@ import { h, safeText } from "./dom";
 import { bytes, duration, list, metricName, plural, quantity, range, tick, words as spaced } from "./format";
 import { currentTheme, FAILURE, rampColor, stageColor, symbolOf } from "./looks";
 import { term, type Definitions } from "./define";
-import { axisMarks, dots, axisName, FRAME, INK, MUTED, placeAxis, scaleOf, spread, timeAxis, type Picture } from "./plots";
+import { axisMarks, axisName, crosses, dots, FRAME, INK, MUTED, placeAxis, scaleOf, spread, timeAxis, type Picture } from "./plots";
 import { ticks } from "./tracks";
 import { numberOf, type Columns, type Condition, type Row, type StageLook } from "./data";
 
@@ -79,7 +79,7 @@ function tip<T extends Row & { x: number; y: number }>(rows: T[], text: (row: T)
 }
 
 function failureMarks<T extends { x: number; y: number }>(rows: T[]): Plot.Markish {
-  return Plot.dot(rows, { x: "x", y: "y", symbol: "times", r: 5, stroke: FAILURE[currentTheme()], strokeWidth: 2 });
+  return crosses(rows, FAILURE[currentTheme()]);
 }
 
 // ---- TTFT against idle time, or by condition ----

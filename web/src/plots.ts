@@ -33,8 +33,9 @@ export function later(work: () => void): void {
       document.documentElement.dataset["drawn"] = "all";
       return;
     }
-    piece();
+    // One that throws is told of by the browser, and the others are drawn all the same.
     setTimeout(next, 0);
+    piece();
   };
   document.documentElement.dataset["drawn"] = "some";
   setTimeout(next, 0);
@@ -207,6 +208,25 @@ interface Dot {
 /** Dots with colour and shape; many of them as one canvas, without shapes. */
 export function dots<T extends Dot>(data: T[], options: Plot.DotOptions): Plot.Markish {
   if (data.length < CANVAS_FROM) return Plot.dot(data, options);
+  return painted(data, options, "dots", (brush, x, y) => brush.fillRect(x - 1.25, y - 1.25, 2.5, 2.5));
+}
+
+/** Crosses, for failures; many of them as one canvas. */
+export function crosses<T extends Dot>(data: T[], color: string): Plot.Markish {
+  const options: Plot.DotOptions = { x: "x", y: "y", r: 5, stroke: data.length < CANVAS_FROM ? color : () => color, strokeWidth: 2 };
+  if (data.length < CANVAS_FROM) return Plot.dot(data, { ...options, symbol: "times" });
+  return painted(data, options, "crosses", (brush, x, y) => {
+    for (const slope of [1, -1]) {
+      brush.beginPath();
+      brush.moveTo(x - 3, y - 3 * slope);
+      brush.lineTo(x + 3, y + 3 * slope);
+      brush.stroke();
+    }
+  });
+}
+
+/** All points on one canvas, which says as data-KIND how many it has. */
+function painted<T extends Dot>(data: T[], options: Plot.DotOptions, kind: "dots" | "crosses", paint: (brush: CanvasRenderingContext2D, x: number, y: number) => void): Plot.Markish {
   const { symbol: _symbol, ...rest } = options;
   return Plot.dot(data, {
     ...rest,
@@ -222,13 +242,14 @@ export function dots<T extends Dot>(data: T[], options: Plot.DotOptions): Plot.M
       if (brush) {
         brush.scale(sharp, sharp);
         brush.globalAlpha = 0.55;
+        brush.lineWidth = 1.5;
         const plain = getComputedStyle(document.documentElement).color; // a canvas knows no variables
         for (const at of index) {
-          brush.fillStyle = fills?.[at] ?? plain;
-          brush.fillRect(xs[at]! - 1.25, ys[at]! - 1.25, 2.5, 2.5);
+          brush.fillStyle = brush.strokeStyle = fills?.[at] ?? plain;
+          paint(brush, xs[at]!, ys[at]!);
         }
       }
-      canvas.dataset["dots"] = String(index.length);
+      canvas.dataset[kind] = String(index.length);
       const box = s("foreignObject", { x: 0, y: 0, width, height, class: "many" });
       box.append(canvas);
       return box;
