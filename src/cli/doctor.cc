@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "base/terminal_text.h"
 #include "base/units.h"
 #include "cli/commands.h"
 #include "cli/common.h"
@@ -96,6 +97,57 @@ std::string Wrapped(const std::string& first, const std::string& next, const std
   return result + "\n";
 }
 
+// The words of a command, quotes and all; a comment is one.
+std::vector<std::string> ShellWords(const std::string& command) {
+  std::vector<std::string> words(1);
+  char quote = 0;        // that is open
+  bool escapes = false;  // "\\" takes the next character with it: outside of '...'
+  for (size_t i = 0; i < command.size(); ++i) {
+    const char letter = command[i];
+    if (quote == 0 && letter == '#' && words.back().empty()) {
+      words.back() = command.substr(i);
+      break;
+    }
+    if (quote == 0 && letter == ' ') {
+      if (!words.back().empty()) words.emplace_back();
+      continue;
+    }
+    escapes = quote == 0 || escapes;
+    if (quote == 0 && (letter == '\'' || letter == '"')) {
+      quote = letter;
+      escapes = letter == '"' || words.back().ends_with('$');
+    } else if (letter == quote) {
+      quote = 0;
+    }
+    words.back() += letter;
+    if (letter == '\\' && escapes && i + 1 < command.size()) words.back() += command[++i];
+  }
+  return words;
+}
+
+// What widens an ability. A command can be pasted with its line breaks.
+std::string Widening(const std::string& text) {
+  if (!text.starts_with("rouse ") && !text.starts_with("sudo ")) {
+    return Wrapped("    > ", "      ", text);
+  }
+  constexpr std::string_view kBreak = " \\\n      ";
+  std::string result = "    > ";
+  size_t column = result.size();
+  for (const std::string& word : ShellWords(SafeText(text))) {
+    const bool first = column == 6;
+    if (!first && column + 1 + word.size() + 2 > kColumns) {
+      result += kBreak;
+      column = 6;
+    } else if (!first) {
+      result += ' ';
+      ++column;
+    }
+    result += word;
+    column += word.size();
+  }
+  return result + "\n";
+}
+
 std::string Cell(const std::string& text, size_t width) {
   return text.size() >= width ? text + " " : text + std::string(width - text.size(), ' ');
 }
@@ -124,7 +176,7 @@ std::string Missing(const LayerAbility& row) {
     } else {
       text += Wrapped("  ", "      ", what + ": " + why);
     }
-    if (!ability.widen.empty()) text += Wrapped("    > ", "      ", ability.widen);
+    if (!ability.widen.empty()) text += Widening(ability.widen);
   }
   return text;
 }
@@ -164,7 +216,7 @@ std::string ReportText(const DoctorReport& report) {
     const std::string first = "  " + Cell(row.what, 25) + Cell(row.ability.yes ? "yes" : "no", 5);
     text += Wrapped(first, std::string(32, ' '), row.ability.how);
     if (!row.ability.widen.empty()) {
-      text += Wrapped("    > ", "      ", row.ability.widen);
+      text += Widening(row.ability.widen);
     }
   }
   if (!report.remarks.empty()) text += "\nTo know before measuring\n";

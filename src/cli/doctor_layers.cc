@@ -6,6 +6,7 @@
 #include <filesystem>
 
 #include "base/fd.h"
+#include "base/terminal_text.h"
 #include "base/units.h"
 #include "cli/doctor_checks.h"
 #include "lab/targets.h"
@@ -75,7 +76,7 @@ PageCacheTrial TryPageCache(const std::string& model_file) {
 
 // The command with everything that is known filled in.
 std::string Measure(const DoctorTarget& target, const std::string& more) {
-  const std::string text = target.named ? target.text : "URL";
+  const std::string text = target.named ? ShellQuoted(target.text) : "URL";
   return "rouse measure --target " + text + (more.empty() ? "" : " " + more);
 }
 
@@ -88,7 +89,7 @@ void ProvePageCache(const DoctorTarget& target, LayerAbility& row) {
   } else if (file.empty() && target.mapped_models.size() == 1) {
     row.provable = {false,
                     "the server maps " + target.mapped_models[0] + "; say that it is the model",
-                    Measure(target, "--model-file " + target.mapped_models[0])};
+                    Measure(target, "--model-file " + ShellQuoted(target.mapped_models[0]))};
   } else if (file.empty() && target.spec.kind == lab::TargetKind::kBuiltin) {
     row.provable = {false, "no model is here to look at", "./dev run"};
   } else if (file.empty()) {
@@ -96,16 +97,16 @@ void ProvePageCache(const DoctorTarget& target, LayerAbility& row) {
                     Measure(target, "--model-file FILE")};
   } else if (const Result<os::Residency> residency = os::ReadResidency(file); !residency.ok()) {
     row.provable = {false, residency.error().message(),
-                    "sudo rouse doctor --target " + target.text};
+                    "sudo rouse doctor --target " + ShellQuoted(target.text)};
   } else if (!residency->Exact()) {
     row.provable = {true, "warm and cold, by a sample of 512 pages of " + file,
-                    "sudo chown \"$USER\" " + file,
+                    "sudo chown \"$USER\" " + ShellQuoted(file),
                     "no fraction, and no exact number: you neither own it nor may write it"};
   } else {
     row.provable = {true, residency->proof + " on " + file + ", exact", ""};
   }
   const bool looks = !file.empty() && row.provable.yes;
-  row.observable = looks ? Ability{true, "rouse state " + file, ""} : row.provable;
+  row.observable = looks ? Ability{true, "rouse state " + ShellQuoted(file), ""} : row.provable;
 }
 
 void ExaminePageCache(const DoctorTarget& target, LayerAbility& row) {
@@ -188,7 +189,8 @@ void ExamineProcess(const DoctorTarget& target, LayerAbility& row) {
     return;
   }
   row.settable.widen = "rouse measure --target 'cmd:COMMAND {port} {model}'";
-  const std::string sudo = geteuid() == 0 ? "" : "sudo rouse doctor --target " + target.text;
+  const std::string sudo =
+      geteuid() == 0 ? "" : "sudo rouse doctor --target " + ShellQuoted(target.text);
   if (!target.named) {
     row.observable.how = "who listens on the URL's port, on this machine, if you may see it";
     if (geteuid() != 0) row.observable.but = "not the servers of other users";
@@ -218,8 +220,10 @@ void ExamineModel(const DoctorTarget& target, LayerAbility& row) {
   switch (target.spec.kind) {
     case lab::TargetKind::kUrl: {
       const std::string kind = KindByName(target.comm);
-      row.settable.widen = "rouse measure --target " + (kind.empty() ? "KIND" : kind) + ":" + url;
-      if (kind.empty()) row.settable.widen += " (KIND: llama-server, ollama, llama-swap or vllm)";
+      row.settable.widen =
+          "rouse measure --target " + ShellQuoted((kind.empty() ? "KIND" : kind) + ":" + url);
+      if (kind.empty())
+        row.settable.widen += "  # KIND is llama-server, ollama, llama-swap or vllm";
       break;
     }
     case lab::TargetKind::kLlamaServer:

@@ -5,6 +5,7 @@
 #include <filesystem>
 
 #include "base/strings.h"
+#include "base/terminal_text.h"
 #include "base/time.h"
 #include "base/units.h"
 #include "cli/doctor_checks.h"
@@ -46,7 +47,7 @@ Ability FromResult(bool ok, const std::string& how, const std::string& why_not,
 
 // Of a certain server: whether its own can be read. Else: whose could be.
 Ability ProcessCounters(const DoctorTarget& target) {
-  const std::string sudo = "sudo rouse measure --target " + target.text;
+  const std::string sudo = "sudo rouse measure --target " + ShellQuoted(target.text);
   if (target.named && !target.spec.url.empty()) {
     if (!target.on_this_machine) return {false, "the server is not on this machine", ""};
     if (!target.pid) {
@@ -84,7 +85,7 @@ Ability RunQueue() {
 }
 
 Ability Delays() {
-  const std::string enable = "sudo sysctl kernel.task_delayacct=1   (before the server starts)";
+  const std::string enable = "sudo sysctl kernel.task_delayacct=1  # before the server starts";
   if (!os::DelayAccountingIsOn(Root())) {
     const bool known = os::ReadNumberFile(Root(), "proc/sys/kernel/task_delayacct").has_value();
     return {false, known ? "kernel.task_delayacct is off" : "this kernel lacks delay accounting",

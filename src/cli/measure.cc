@@ -38,6 +38,7 @@
 #include "lab/schedule.h"
 #include "lab/storage_tiers.h"
 #include "lab/target.h"
+#include "lab/targets.h"
 #include "lab/verify.h"
 #include "models/catalog.h"
 #include "os/proc_root.h"
@@ -86,12 +87,22 @@ std::string PresetNames() {
   return names;
 }
 
+std::string ServerKinds() {
+  std::string names;
+  for (const lab::TargetRow& row : lab::Targets()) {
+    if (row.owns_process || row.kind == lab::TargetKind::kUrl) continue;
+    names += (names.empty() ? "" : ", ") + std::string(row.name);
+  }
+  return names;
+}
+
 void AddFlags(CLI::App& app, MeasureFlags& flags) {
   AddCommonFlags(app, flags.common);
   app.add_option("PLAN", flags.plan_file, "A plan file (TOML); without one, --preset quick");
   app.add_option("--preset", flags.preset, "A plan inside this program: " + PresetNames());
   app.add_option("--target", flags.target,
-                 "builtin, a URL, or 'cmd:COMMAND {port} {model}' to start a server");
+                 "builtin, a URL, KIND:URL for a server whose calls are known (" + ServerKinds() +
+                     "), or 'cmd:COMMAND {port} {model}' to start one");
   app.add_option("--model", flags.model, "A model that `rouse models` lists, or a GGUF file");
   app.add_option("--model-file", flags.model_file,
                  "The local file behind a server's model, for page-cache proofs");

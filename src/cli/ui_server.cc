@@ -34,6 +34,7 @@ constexpr int64_t kWatchNs = 300 * kNsPerMs;
 constexpr int64_t kPingNs = 15 * kNsPerSecond;
 constexpr size_t kStreamLimit = 64;
 constexpr size_t kQueueLimit = 256;
+constexpr int kHttpPort = 80;
 constexpr std::string_view kPlainPolicy = "default-src 'none'; frame-ancestors 'none'";
 // The report page brings a stricter policy of its own for scripts (web/README.md).
 constexpr std::string_view kPagePolicy =
@@ -53,8 +54,12 @@ bool IsOwnHost(const Request& request, int port) {
   if (!host) return false;
   const std::string lower = LowerAscii(TrimBlanks(*host));
   const std::string suffix = ":" + std::to_string(port);
-  if (!lower.ends_with(suffix)) return false;
-  std::string name = lower.substr(0, lower.size() - suffix.size());
+  std::string name = lower;
+  if (lower.ends_with(suffix)) {
+    name.resize(lower.size() - suffix.size());
+  } else if (port != kHttpPort) {  // of which browsers say nothing
+    return false;
+  }
   if (name.starts_with('[') && name.ends_with(']')) name = name.substr(1, name.size() - 2);
   return IsLoopback(name);
 }
@@ -78,11 +83,19 @@ Response Plain(int status, const std::string& text) {
   return Make(status, "text/plain; charset=utf-8", text + "\n", kPlainPolicy);
 }
 
-std::string TagOf(std::string_view text) {
+std::string HashOf(std::string_view text) {
   // FNV-1a, 64 bits: equality of what this process itself made, no defence against anybody.
   uint64_t hash = 14695981039346656037ULL;
   for (const char c : text) hash = (hash ^ static_cast<unsigned char>(c)) * 1099511628211ULL;
-  return "\"" + std::to_string(hash) + "-" + std::to_string(text.size()) + "\"";
+  return std::to_string(hash) + "-" + std::to_string(text.size());
+}
+
+std::string TagOf(std::string_view text) { return "\"" + HashOf(text) + "\""; }
+
+// Of what draws a run's data, and so of their shape: after an upgrade the data are asked for anew.
+std::string BuildTag() {
+  const Result<std::string> page = report::PageShell("", {});
+  return ROUSE_VERSION "-" + HashOf(page.ok() ? *page : "");
 }
 
 // 304 when the client has this version.
@@ -151,6 +164,7 @@ class Server final : public UiServer {
       : options_(std::move(options)),
         server_(std::move(server)),
         list_policy_(ListPolicy(report::RunsPage())),
+        build_tag_(BuildTag()),
         pages_(options_.database),
         watched_(options_.database) {}
 
@@ -309,7 +323,7 @@ class Server final : public UiServer {
                                 std::to_string(run->ended_wall_ns.value_or(0)) + " " +
                                 std::to_string(number);
     Error failure(ErrorCode::kState, "");
-    return Tagged(request, TagOf(version), [&] {
+    return Tagged(request, "\"" + build_tag_ + "-" + HashOf(version) + "\"", [&] {
       const Result<std::vector<results::Attempt>> attempts =
           pages_.With([&](results::Store& store) { return store.LoadAttempts(number); });
       if (!attempts.ok()) return Failed(attempts.error());
@@ -385,6 +399,7 @@ class Server final : public UiServer {
   const UiOptions options_;
   const std::unique_ptr<http::Server> server_;
   const std::string list_policy_;
+  const std::string build_tag_;
   UiDatabase pages_;  // the worker's
   UiRuns watched_;    // the watcher's
   std::mutex mutex_;

@@ -96,7 +96,8 @@ constexpr std::array<TargetRow, 7> kTargets{{
                  kSaltedPrefix,
                  {.set = "",
                   .proof = "",
-                  .limit = "its load and unload calls are not known; name its kind"},
+                  .limit = "its load and unload calls are not known; name its kind, as in "
+                           "ollama:http://127.0.0.1:11434"},
                  kForeignProcess,
                  kPageCacheOfFile,
                  kForeignCompileCache,

@@ -2,11 +2,14 @@
 command, and nothing is ever sent to the server."""
 import json
 import os
+import re
+import shlex
 import socket
 import subprocess
 import sys
 import threading
 import time
+import tomllib
 import types
 from pathlib import Path
 
@@ -139,3 +142,46 @@ def test_another_users_server_comes_with_the_command_that_shows_it(rouse, enviro
     reader = {row["what"]: row for row in report["readers"]}["bytes read, RSS, faults"]
     assert reader["yes"] is False
     assert reader["widen"] == f"sudo rouse measure --target {listener.url}"
+
+
+def test_commands_can_be_pasted_whatever_is_in_the_target(rouse, run_rouse, environment, model,
+                                                          tmp_path):
+    """As the text shows them, line breaks and all."""
+    words = f"{sys.executable} 'my server.py' --port {{port}} " + "--more 'of it' " * 6
+    shown = run_rouse("doctor", "--target", f"cmd:{words}")
+    assert shown.status == 0, shown.stderr
+    command = re.search(r"^    > (rouse measure (?:.*\\\n)*.*)", shown.stdout, re.MULTILINE)[1]
+    assert "\n" in command
+    folder = tmp_path / "bin"
+    folder.mkdir()
+    (folder / "rouse").symlink_to(rouse)
+    own = tmp_path / "a model.gguf"
+    own.symlink_to(model)
+    pasted = subprocess.run(
+        ["bash", "-c", command.replace("FILE", f"'{own}'") + " --only warm --print-plan"],
+        env={**environment, "PATH": f"{folder}:{environment['PATH']}"}, capture_output=True,
+        text=True, timeout=60, check=False)
+    assert pasted.returncode == 0, pasted.stderr
+    plan = tomllib.loads(pasted.stdout)
+    assert plan["target"]["command"] == words
+    assert plan["target"]["model_file"] == str(own)
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs root to become another user")
+def test_commands_name_a_file_as_one_word(rouse, environment, model, open_folder):
+    for source, name in ((Path(rouse), "rouse"), (model, "it's a model.gguf")):
+        copy = open_folder / name
+        copy.write_bytes(source.read_bytes())
+        copy.chmod(0o755)
+    answer = subprocess.run(
+        ["setpriv", f"--reuid={NOBODY}", f"--regid={NOBODY}", "--clear-groups",
+         open_folder / "rouse", "doctor", "--model-file", copy, "--json"], capture_output=True,
+        text=True, env=environment, timeout=60, stdin=subprocess.DEVNULL, check=True)
+    row = {row["layer"]: row for row in json.loads(answer.stdout)["layers"]}["page_cache"]
+    assert shlex.split(row["provable"]["widen"]) == ["sudo", "chown", "$USER", str(copy)]
+    assert shlex.split(row["observable"]["how"]) == ["rouse", "state", str(copy)]
+    readers = json.loads(answer.stdout)["readers"]
+    for each in readers:  # what stands behind a command is a comment
+        command = each["widen"] or ""
+        if command.startswith("sudo sysctl"):
+            assert subprocess.run(["bash", "-n", "-c", command], check=False).returncode == 0

@@ -4,6 +4,7 @@ import contextlib
 import http.client
 import json
 import os
+import re
 import select
 import signal
 import shutil
@@ -61,7 +62,8 @@ def start_ui(rouse, environment, tmp_path):
         log = tmp_path / f"ui-{len(started)}.log"
         with open(log, "wb") as stream:
             process = subprocess.Popen(
-                [str(rouse), "ui", "--port", "0", "--json", *map(str, arguments)],
+                [str(rouse), "ui", *([] if "--port" in arguments else ["--port", "0"]), "--json",
+                 *map(str, arguments)],
                 stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=stream, text=True,
                 env=environment)
         started.append(process)
@@ -164,6 +166,9 @@ def test_opens_a_run_and_its_data(start_ui, run_rouse):
     data = json.loads(body)
     assert data["schema"] == "rouse.page/1"
     assert ui.ask("/api/runs/1", headers={"If-None-Match": answer.headers["ETag"]})[0].status == 304
+    # A page of another version may read other data.
+    version = run_rouse("--version").stdout.split()[1]
+    assert re.fullmatch(rf'"{re.escape(version)}-\d+-\d+-\d+-\d+"', answer.headers["ETag"])
 
 
 @pytest.mark.parametrize("path, status", [
@@ -198,6 +203,20 @@ def test_a_name_that_was_bound_to_loopback_is_refused(start_ui, run_rouse, host)
     for own in (f"127.0.0.1:{ui.port}", f"localhost:{ui.port}", f"LOCALHOST:{ui.port}",
                 f"[::1]:{ui.port}"):
         assert ui.ask("/", host=own)[0].status == 200
+
+
+def test_the_port_of_http_need_not_be_named(start_ui):
+    with socket.socket() as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind(("127.0.0.1", 80))
+        except OSError as error:
+            pytest.skip(f"port 80: {error}")
+    ui = start_ui("--port", 80)
+    for own in ("127.0.0.1", "localhost", "[::1]", "127.0.0.1:80"):
+        assert ui.ask("/", host=own)[0].status == 200, own
+    for other in ("evil.example", "evil.example:80", "localhost:8080", ""):
+        assert ui.ask("/", host=other)[0].status in (400, 421), other
 
 
 @pytest.mark.parametrize("address", ["0.0.0.0", "192.168.1.2", "::", "example.com"])
@@ -514,6 +533,26 @@ def test_the_list_goes_on_through_deletion_and_a_lock(start_ui, run_rouse, brows
     browser.wait("document.querySelector('.notice').hidden")
 
 
+def watch_listeners(browser: Browser) -> None:
+    """window.added: what a redraw adds to the window, which would stay for good."""
+    browser.eval("""(() => {
+        window.added = [];
+        const add = window.addEventListener;
+        window.addEventListener = function (kind, ...more) {
+            window.added.push(kind);
+            return add.call(this, kind, ...more);
+        }; })()""")
+
+
+def assert_prints_the_table_that_stands(browser: Browser) -> None:
+    rows = "document.querySelectorAll('.attempts tbody tr').length"
+    shown = browser.eval(rows)
+    browser.eval("document.querySelector('.attempts tbody').replaceChildren()")
+    browser.eval("dispatchEvent(new Event('beforeprint')) && true")
+    assert browser.eval(rows) == shown
+    browser.eval("dispatchEvent(new Event('afterprint')) && true")
+
+
 @pytest.mark.timeout(300)
 @needs_browser
 def test_a_running_run_is_seen_to_go_on(start_ui, run_rouse, browser, rouse, environment, model,
@@ -539,14 +578,7 @@ def test_a_running_run_is_seen_to_go_on(start_ui, run_rouse, browser, rouse, env
 
             browser.open(url + "runs/1", width=1280)
             count = "document.querySelector('.count').textContent"
-            # What a redraw adds to the window would stay for good.
-            browser.eval("""(() => {
-                window.added = [];
-                const add = window.addEventListener;
-                window.addEventListener = function (kind, ...more) {
-                    window.added.push(kind);
-                    return add.call(this, kind, ...more);
-                }; })()""")
+            watch_listeners(browser)
             browser.wait("document.querySelector('.live .bar') !== null")
             # A choice of the reader, then more results: they wait until the reader lets go.
             browser.eval("""(() => {
@@ -564,12 +596,7 @@ def test_a_running_run_is_seen_to_go_on(start_ui, run_rouse, browser, rouse, env
             assert abs(browser.eval(place) - top) <= 2, "what is read stays where it is"
             assert browser.eval("document.querySelectorAll('main').length") == 1
             assert browser.eval("window.added") == []
-            rows = "document.querySelectorAll('.attempts tbody tr').length"
-            filtered = browser.eval(rows)
-            browser.eval("document.querySelector('.attempts tbody').replaceChildren()")
-            browser.eval("dispatchEvent(new Event('beforeprint')) && true")
-            assert browser.eval(rows) == filtered, "the table that stands there is printed"
-            browser.eval("dispatchEvent(new Event('afterprint')) && true")
+            assert_prints_the_table_that_stands(browser)
             assert browser.do("told") == []
             measuring.kill()
             measuring.wait(20)
