@@ -355,8 +355,8 @@ int Serve(ServeFlags& flags, MonoTime main_entered) {
   };
   run->idle = *idle;
   const std::string model = run->model.id;
-  PrintReady(**server, model);
-  (*server)->Run(*std::move(run));
+  (*server)->Run(*std::move(run));  // begins the load and returns
+  PrintReady(**server, model);      // from here on /state and /v1/models know the model
   if (!api_key->has_value() && !IsLoopback((*server)->host())) {
     log(server::LogLevel::kNotice,
         "other machines can reach this server and it asks for no key; see --api-key-file");

@@ -483,3 +483,34 @@ def test_the_ready_line_is_the_only_line_on_stdout(api):
     assert api.server.stop() == 0
     assert api.server.process.stdout.read() == ""
     assert len(api.server.stderr().splitlines()) <= 3
+
+
+def test_who_has_read_the_ready_line_finds_the_model(rouse, environment, free_port):
+    # The line waits in a pipe that is full: all that must come before it has come.
+    reader, writer = os.pipe()
+    os.set_blocking(writer, False)
+    with contextlib.suppress(BlockingIOError):
+        while True:
+            os.write(writer, b"\n" * 512)
+    os.set_blocking(writer, True)
+    process = subprocess.Popen(
+        [rouse, "serve", "--model", "smollm2-135m", "--load", "lazy", "--port", str(free_port)],
+        stdin=subprocess.DEVNULL, stdout=writer, stderr=subprocess.DEVNULL, env=environment)
+    os.close(writer)
+    models = []
+    deadline = time.monotonic() + WAIT_S
+    try:
+        while not models and time.monotonic() < deadline:
+            time.sleep(0.02)
+            with contextlib.suppress(OSError):
+                connection = http.client.HTTPConnection("127.0.0.1", free_port, timeout=WAIT_S)
+                connection.request("GET", "/state")
+                models = json.loads(connection.getresponse().read())["models"]
+                connection.close()
+        assert [model["id"] for model in models] == ["smollm2-135m"]
+        with open(reader) as lines:
+            line = next(line for line in lines if line.strip())
+        assert json.loads(line)["model"] == "smollm2-135m"
+    finally:
+        process.kill()
+        process.wait(WAIT_S)
