@@ -48,8 +48,9 @@ std::string Advice(const os::EvictReport& report, const std::string& file) {
   if (report.after.dirty_bytes.value_or(0) > 0) {
     return "Something still writes to it: try again when that has ended.";
   }
-  if (report.who.unreadable_processes > 0)
+  if (report.who.unreadable_processes > 0) {
     return "See who maps it: sudo rouse state " + ShellQuoted(file);
+  }
   return "Try again when nothing reads it.";
 }
 

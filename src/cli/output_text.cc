@@ -9,10 +9,8 @@ namespace rouse::cli {
 
 std::string SafeLines(std::string_view text) {
   std::string out;
-  for (const std::string_view line : SplitAt(text, '\n')) {
-    if (!out.empty()) out += '\n';
-    out += SafeText(line);
-  }
+  for (const std::string_view line : SplitAt(text, '\n')) out += SafeText(line) + '\n';
+  if (!out.empty()) out.pop_back();
   return out;
 }
 
