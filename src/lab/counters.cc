@@ -99,13 +99,20 @@ void ReadDisk(const os::ProcRoot& root, const std::string& disk, CounterSnapshot
 }
 
 // The group of the target's first process; before it exists, ours, which it will inherit.
-void ReadQuota(const os::ProcRoot& root, std::span<const int> pids, CounterSnapshot& snapshot) {
+void ReadGroup(const os::ProcRoot& root, std::span<const int> pids, CounterSnapshot& snapshot) {
   const Result<os::CgroupCounters> group =
       os::ReadCgroupCounters(root, pids.empty() ? getpid() : pids.front());
   std::optional<int64_t> throttled_us;
   if (group.ok() && group->throttled_ns) throttled_us = *group->throttled_ns / kNsPerUs;
   PutTotal("cgroup_throttled_us", throttled_us,
            group.ok() ? "its control group has no CPU quota" : group.error().message(), snapshot);
+  // Machine-wide this is 0 by definition.
+  std::optional<int64_t> full_us;
+  if (group.ok() && group->cpu_pressure) full_us = group->cpu_pressure->full.total_us;
+  PutTotal("psi_cpu_full_us", full_us,
+           group.ok() ? "its control group does not tell cpu.pressure (version 1, or the root)"
+                      : group.error().message(),
+           snapshot);
 }
 
 // Mean over the CPUs that tell a frequency; most virtual machines tell none.
@@ -165,7 +172,7 @@ CounterSnapshot ReadCounters(const os::ProcRoot& root, std::span<const int> pids
   ReadPressure(root, os::PsiResource::kMemory, "memory", true, snapshot);
   ReadReclaim(root, snapshot);
   ReadDisk(root, disk, snapshot);
-  ReadQuota(root, pids, snapshot);
+  ReadGroup(root, pids, snapshot);
   ReadClocks(root, snapshot);
   ReadAvailable(root, snapshot);
   return snapshot;

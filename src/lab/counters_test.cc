@@ -77,6 +77,31 @@ TEST(Counters, TellTheMachinesReclaimDiskQuotaAndMemoryFromItsOwnFiles) {
   EXPECT_EQ(attempt.null_reasons.at("cpu_clock_hz"), "no CPU tells its frequency in sysfs");
 }
 
+TEST(Counters, TellHowLongTheWholeGroupWaitedForACpu) {
+  os::FakeRoot fake;
+  fake.Write("proc/self/mountinfo", "30 1 0:26 / /sys/fs/cgroup rw - cgroup2 cgroup2 rw\n");
+  fake.Write("proc/71/cgroup", "0::/rouse\n");
+  fake.Write("proc/pressure/cpu", "some avg10=0 total=5\nfull avg10=0 total=77777\n");
+  const auto write = [&](int some_us, int full_us) {
+    fake.Write("sys/fs/cgroup/rouse/cpu.pressure",
+               "some avg10=0.00 total=" + std::to_string(some_us) +
+                   "\nfull avg10=0.00 total=" + std::to_string(full_us) + "\n");
+  };
+  const std::array<int, 1> pids = {71};
+  const os::ProcRoot root = fake.Open();
+  write(100, 40);
+  const CounterSnapshot before = ReadCounters(root, pids, "");
+  write(900, 340);
+  results::Attempt attempt;
+  StoreCounters(before, ReadCounters(root, pids, ""), true, attempt);
+  EXPECT_EQ(Value(attempt, "psi_cpu_full_us"), 300);
+  results::Attempt elsewhere;  // version 1
+  fake.Write("proc/71/cgroup", "4:cpu:/rouse\n");
+  StoreCounters(before, ReadCounters(root, pids, ""), true, elsewhere);
+  EXPECT_FALSE(elsewhere.counters.at("psi_cpu_full_us").has_value());
+  EXPECT_NE(elsewhere.null_reasons.at("psi_cpu_full_us"), "");
+}
+
 TEST(Counters, AreUnknownWithAReasonForAServerThatIsNotOurs) {
   const CounterSnapshot none = ReadCounters(os::ProcRoot::Real(), {}, "");
   results::Attempt attempt;
