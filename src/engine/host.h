@@ -15,6 +15,6 @@ int UsableCores(const std::string& system_root = "");
 // Memory that can still be allocated without swapping: MemAvailable, and not more than what is
 // left below the limits of this process's control group and those above it. Page cache counts as
 // left, since the kernel gives it up first. nullopt when the kernel tells neither. About 200 us.
-std::optional<int64_t> AvailableMemoryBytes(const std::string& system_root = "/");
+std::optional<int64_t> AvailableMemoryBytes(const std::string& system_root = "");
 
 }  // namespace rouse::engine

@@ -8,6 +8,8 @@
 #include <filesystem>
 #include <fstream>
 
+#include "engine/engine.h"
+
 namespace rouse::engine {
 namespace {
 
@@ -65,6 +67,12 @@ TEST_F(HostTest, StaysWithinTheCpuQuota) {
   EXPECT_EQ(UsableCores(root_), AllowedCpus());
   Write("/sys/fs/cgroup/job/cpu.max", "nonsense\n");
   EXPECT_EQ(UsableCores(root_), AllowedCpus());
+}
+
+// What an engine asks whose options name no folders of a test.
+TEST(AvailableMemoryBytes, IsKnownOfThisMachine) {
+  EXPECT_GT(AvailableMemoryBytes().value_or(0), 0);
+  EXPECT_GT(AvailableMemoryBytes(EngineOptions().system_root).value_or(0), 0);
 }
 
 TEST_F(HostTest, ReadsAvailableMemory) {

@@ -91,7 +91,7 @@ MemoryBudget ReadMemoryBudget(const os::ProcRoot& root, int pid) {
 }
 
 MemoryBudget ReadOwnMemoryBudget(const std::string& system_root) {
-  if (system_root == "/") return ReadMemoryBudget(os::ProcRoot::Real(), getpid());
+  if (system_root.empty()) return ReadMemoryBudget(os::ProcRoot::Real(), getpid());
   const Result<os::ProcRoot> root = os::ProcRoot::Open(system_root);
   return root.ok() ? ReadMemoryBudget(*root, getpid()) : MemoryBudget();
 }

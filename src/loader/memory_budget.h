@@ -31,7 +31,8 @@ struct MemoryBudget {
 
 // About 200 us. Never fails: what can't be read is empty.
 MemoryBudget ReadMemoryBudget(const os::ProcRoot& root, int pid);
-// The same of this process. Tests have proc and sys folders of their own below `system_root`.
-MemoryBudget ReadOwnMemoryBudget(const std::string& system_root = "/");
+// The same of this process. Tests have proc and sys folders of their own below `system_root`; "" is
+// this machine.
+MemoryBudget ReadOwnMemoryBudget(const std::string& system_root = "");
 
 }  // namespace rouse::loader

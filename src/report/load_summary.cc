@@ -92,7 +92,7 @@ std::string Percent(const std::optional<double>& share) {
 
 enum : size_t { kMedian, kP90, kMax, kToBase, kQueue, kLast, kNeighbour, kCells };
 using Cells = std::array<std::string, kCells>;
-const Cells kHeads = {"median", "p90", "max", "x alone", "queue", "last", "neighbour"};
+Cells Heads() { return {"median", "p90", "max", "x alone", "queue", "last", "neighbour"}; }
 
 Cells CellsOf(const LoadRow& row) {
   std::array<char, 32> ratio{};
@@ -181,7 +181,7 @@ std::optional<LoadSummary> SummarizeLoads(const results::Run& run,
 std::string LoadText(const LoadSummary& summary, const TerminalOptions& options) {
   int64_t failed = 0;
   bool no_p90 = false;
-  std::vector<Cells> rows = {kHeads};
+  std::vector<Cells> rows = {Heads()};
   for (const LoadRow& row : summary.rows) {
     rows.push_back(CellsOf(row));
     failed += row.companions_failed;

@@ -99,11 +99,13 @@ export function followWidth(): void {
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", redrawAll);
   addEventListener("resize", () => {
     clearTimeout(timer);
+    document.documentElement.dataset["drawn"] = "some";
     timer = window.setTimeout(() => {
-      if (printing) return; // the sheet has its own width
       for (const entry of pictures) {
+        if (printing) break; // the sheet has its own width
         if (Math.round(entry.box.clientWidth) !== entry.width) later(() => redraw(entry));
       }
+      later(() => {}); // says "all" where nothing has to be drawn anew
     }, 120);
   });
   addEventListener("beforeprint", () => {

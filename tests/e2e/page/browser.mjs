@@ -17,6 +17,13 @@ export function launch(userData) {
     acceptDownloads: true, timeout: 60_000 });
 }
 
+/** Waits until the page has heard of a new size or theme and has drawn itself anew. Not by
+ * waitForFunction: it evaluates inside the page, and the policy of some forbids that. */
+export const settled = async (page) => {
+  await page.evaluate(() => new Promise((heard) => { requestAnimationFrame(() => requestAnimationFrame(heard)); }));
+  while (await page.evaluate(() => document.documentElement.dataset.drawn === "some")) await page.waitForTimeout(30);
+};
+
 /** Opens a file and waits until everything is drawn. Whatever the page complains of is in `told`. */
 export async function open(context, file, { width = 1600, height = 1000, theme = "light" } = {}) {
   const page = await context.newPage();

@@ -3,7 +3,7 @@
 // filter and the downloads do. SHOTS=1: screenshots in both themes at 360, 800 and 1600 px.
 import { mkdirSync, readFileSync } from "node:fs";
 import path from "node:path";
-import { axeSource, launch, open } from "./browser.mjs";
+import { axeSource, launch, open, settled } from "./browser.mjs";
 
 const [file, out, userData, shots] = process.argv.slice(2);
 mkdirSync(out, { recursive: true });
@@ -88,8 +88,7 @@ const axe = async () => (await page.evaluate(async () => (await window.axe.run(d
   .map((each) => ({ id: each.id, impact: each.impact, nodes: each.nodes.slice(0, 5).map((node) => `${node.target} ${node.failureSummary ?? ""}`) }));
 found.axe = { light: await axe() };
 await page.emulateMedia({ colorScheme: "dark" });
-await page.waitForTimeout(200);
-await page.waitForFunction(() => document.documentElement.dataset.drawn !== "some");
+await settled(page);
 found.axe.dark = await axe();
 found.told = [...told];
 
@@ -143,10 +142,10 @@ if (shots === "1") {
   const { page: shot, told: late } = await open(context, file, { width: 360 });
   for (const width of [360, 800, 1600]) {
     await shot.setViewportSize({ width, height: 1000 });
-    await shot.waitForTimeout(160); // the page waits a moment before it draws anew
+    await settled(shot);
     for (const theme of ["light", "dark"]) {
       await shot.emulateMedia({ colorScheme: theme });
-      await shot.waitForFunction(() => document.documentElement.dataset.drawn === "all", null, { polling: 50 });
+      await settled(shot);
       const { overflow } = await read(shot);
       if (overflow > 0) found.overflows.push(`${width} px by ${overflow}`);
       if (theme === "light") found.overflows.push(...(await clashes(shot)).map((each) => `${width} px: ${each}`));
@@ -167,7 +166,7 @@ if (shots === "1") {
       await shot.locator(".theme").click();
     }
   }
-  await shot.waitForFunction(() => document.documentElement.dataset.drawn === "all", null, { polling: 50 });
+  await settled(shot);
   // On paper, from the widest window: every picture is drawn for the sheet, and none is cut by its edge.
   await shot.emulateMedia({ media: "print", colorScheme: "light" });
   await shot.evaluate(() => dispatchEvent(new Event("beforeprint")));

@@ -12,7 +12,7 @@
 //   told {}                             what the page complained of since it was opened, and asked for
 import { readFileSync } from "node:fs";
 import { createInterface } from "node:readline";
-import { axeSource, launch } from "./browser.mjs";
+import { axeSource, launch, settled } from "./browser.mjs";
 
 const context = await launch(process.argv[2]);
 let page = null;
@@ -33,8 +33,8 @@ const actions = {
     if (drawn) await page.waitForFunction(() => document.documentElement.dataset.ready === "yes" && document.documentElement.dataset.drawn !== "some", null, { timeout: 30_000, polling: 50 });
     return answer.status();
   },
-  async size({ width, height = 900 }) { await page.setViewportSize({ width, height }); await page.waitForTimeout(200); },
-  async theme({ theme }) { await page.emulateMedia({ colorScheme: theme }); await page.waitForTimeout(100); },
+  async size({ width, height = 900 }) { await page.setViewportSize({ width, height }); await settled(page); },
+  async theme({ theme }) { await page.emulateMedia({ colorScheme: theme }); await settled(page); },
   async eval({ code }) { return page.evaluate(code); },
   async wait({ code, timeout = 20_000 }) {
     // Not waitForFunction: it evaluates inside the page, whose policy forbids that.
