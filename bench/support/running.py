@@ -18,7 +18,8 @@ def main(run: Callable[[], int | None], told: str = "interrupted") -> None:
     def interrupt(*_unused):
         raise KeyboardInterrupt
 
-    signal.signal(signal.SIGTERM, interrupt)
+    for number in (signal.SIGTERM, signal.SIGINT):  # a shell's background jobs ignore the latter
+        signal.signal(number, interrupt)
     try:
         sys.exit(run())
     except KeyboardInterrupt:
