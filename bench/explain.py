@@ -291,7 +291,8 @@ def disk_reader(bench):
     yield from (bench.measure(go_cold) for _ in range(USUAL))
     go_cold(bench.server)
     # Four readers leave a fast disk idle enough that the server's own read is no slower.
-    with hogs(16, "sh", "-c", f"while :; do dd if={big} of=/dev/null bs=1M iflag=direct; done"):
+    dd = f"setpriv --pdeathsig KILL dd if={big} of=/dev/null bs=1M iflag=direct"
+    with hogs(16, "sh", "-c", f"while {dd}; do :; done"):
         yield send(bench.server, salted(), quiet=False) | {"others": 0}
 
 

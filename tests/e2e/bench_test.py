@@ -113,12 +113,30 @@ def test_a_benchmark_that_is_ended_leaves_nothing(start_bench, tmp_path, number)
         assert process.returncode == 130
         assert list((cache / "tmp").iterdir()) == []
         assert list(Path("/sys/fs/cgroup").glob(f"*/rouse-bench-{process.pid}")) == []
-    deadline = time.monotonic() + 40  # a reader of the disk ends with its file
+    deadline = time.monotonic() + 40
     while marked(marker):
         assert time.monotonic() < deadline, marked(marker)
         time.sleep(0.05)
     for group in Path("/sys/fs/cgroup").glob(f"*/rouse-bench-{process.pid}"):
         group.rmdir()  # only of the one that was killed; the next run of the bench would do it
+
+
+def test_a_child_whose_benchmark_went_before_it_could_ask_ends_itself():
+    script = f"""
+import os, sys
+sys.path.insert(0, {str(BENCH)!r})
+from support import running
+for benchmark in (os.getpid(), 1):
+    running.BENCHMARK = benchmark
+    child = os.fork()
+    if child == 0:
+        running.die_with_parent()
+        os._exit(0)
+    print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+"""
+    answer = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True,
+                            check=True, timeout=20)
+    assert answer.stdout.split() == ["0", "1"]
 
 
 def test_models_that_were_not_measured_anew_keep_their_rows():
