@@ -20,12 +20,12 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from processes import EXIT_TIMEOUT_S, end_process
 
 ROOT = Path(__file__).resolve().parents[1]
 DEFAULT_MODEL_FILE = "SmolLM2-135M-Instruct.Q4_1.gguf"
 COMMAND_TIMEOUT_S = 60
 READY_TIMEOUT_S = 60
-EXIT_TIMEOUT_S = 20
 
 
 def user_cache() -> Path:
@@ -217,18 +217,6 @@ def start_server(rouse: Path, environment: dict[str, str], tmp_path: Path):
             return Server(process, read_ready_line(process, log, timeout), log)
 
         yield start
-
-
-def end_process(process: subprocess.Popen) -> None:
-    if process.poll() is None:
-        process.terminate()
-        try:
-            process.wait(EXIT_TIMEOUT_S)
-        except subprocess.TimeoutExpired:
-            process.kill()
-            process.wait(EXIT_TIMEOUT_S)
-    if process.stdout:
-        process.stdout.close()
 
 
 @pytest.fixture

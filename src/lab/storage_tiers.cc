@@ -162,6 +162,7 @@ std::string WhyNotByDefault(const std::string& directory, const std::string& mod
   if (access(directory.c_str(), W_OK) != 0) return directory + " cannot be written";
   std::error_code failed;
   const auto needed = std::filesystem::file_size(model_file, failed);
+  if (failed) return "";  // it is not here, which is told where it is wanted
   const std::filesystem::space_info space = std::filesystem::space(directory, failed);
   if (failed || space.available > needed + needed / 8) return "";
   return directory + " has " + FormatBytes(static_cast<int64_t>(space.available)) +

@@ -51,7 +51,7 @@ def test_every_preset_is_valid_by_the_schema(run_rouse, schema, tmp_path):
 
 def test_every_preset_can_be_read_and_scheduled_before_any_model_is_here(run_rouse, tmp_path):
     nothing = {"ROUSE_CACHE": str(tmp_path), "ROUSE_MODELS": "", "ROUSE_MODEL": ""}
-    for preset in PRESETS:
+    for preset in (*PRESETS, "storage", "idle", "verify"):
         plan = run_rouse("measure", "--preset", preset, "--print-plan", env=nothing)
         assert plan.status == 0 and plan.stderr == "", (preset, plan.stderr)
         assert tomllib.loads(plan.stdout)["experiment"]
@@ -59,6 +59,7 @@ def test_every_preset_can_be_read_and_scheduled_before_any_model_is_here(run_rou
         assert dry.status == 0, (preset, dry.stderr)
         started = run_rouse("measure", "--preset", preset, env=nothing)
         assert started.status == 3 and "./dev run" in started.stderr, (preset, started.stderr)
+        assert "-1 B" not in started.stderr, (preset, started.stderr)
 
 
 def test_a_folder_that_is_gone_and_no_temporary_folder_are_no_crash(run_rouse, rouse, tmp_path):

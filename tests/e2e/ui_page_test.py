@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 from browser import Browser, needs_browser
-from ui_server import HOSTILE, end_process, pages_are_there, ui_servers
+from processes import end_process
+from ui_server import HOSTILE, pages_are_there, ui_servers
 
 ROOT = Path(__file__).resolve().parents[2]
 QUICK = ROOT / "docs" / "examples" / "quick.jsonl"

@@ -13,7 +13,8 @@ import time
 from pathlib import Path
 
 import pytest
-from ui_server import EXIT_TIMEOUT_S, HOSTILE, Ui, end_process, ui_servers
+from processes import EXIT_TIMEOUT_S, end_process
+from ui_server import HOSTILE, Ui, ui_servers
 
 ROOT = Path(__file__).resolve().parents[2]
 QUICK = ROOT / "docs" / "examples" / "quick.jsonl"

@@ -6,21 +6,9 @@ import select
 import subprocess
 
 import pytest
+from processes import end_process
 
-EXIT_TIMEOUT_S = 20
 HOSTILE = "</script><script>alert(1)</script>\x1b[31m\"'&"  # a name of a run
-
-
-def end_process(process: subprocess.Popen) -> None:
-    if process.poll() is None:
-        process.terminate()
-        try:
-            process.wait(EXIT_TIMEOUT_S)
-        except subprocess.TimeoutExpired:
-            process.kill()
-            process.wait(EXIT_TIMEOUT_S)
-    if process.stdout:
-        process.stdout.close()
 
 
 class Ui:
